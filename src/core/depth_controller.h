@@ -1,0 +1,65 @@
+// Finds the smallest bound on the cost in flight that still gives the device's full rate.
+//
+// Isolation is lost once requests queue inside the device, so the bound D must be small; the
+// device idles when it is too small. The controller compares completion *rates* at D and at 3/4 D
+// in turn (a paired probe): latencies mislead on noisy devices, rates do not, and neither a stall
+// nor a late reaper looks like a slower device. docs/scheduler.md tells what was tried.
+#pragma once
+
+#include <cstdint>
+
+#include "base/resource_params.h"
+#include "base/time.h"
+
+namespace weir::core {
+
+// All depths are costs, in 1/65536 normalised op.
+struct DepthOptions {
+  bool automatic = true;
+  int64_t initial = 8 * kOp;
+  int64_t min = kOp;
+  int64_t max = 4096 * kOp;
+};
+
+class DepthController {
+ public:
+  explicit DepthController(const DepthOptions& options);
+
+  // Reports a completion of `cost`, with `in_flight` the cost in flight before it. Returns true if
+  // depth() or headroom() changed.
+  bool OnComplete(int64_t cost, int64_t in_flight, uint64_t requests_in_flight, TimePoint now);
+
+  // A request larger than every one before: D and the floor are at least one of these.
+  void OnLargest(int64_t cost);
+
+  void Fix(int64_t depth);
+
+  [[nodiscard]] int64_t depth() const { return current_; }
+  [[nodiscard]] int64_t headroom() const { return current_ / 8 > kOp ? current_ / 8 : kOp; }
+
+ private:
+  struct Side {
+    int64_t cost = 0;
+    int64_t time_ns = 0;
+  };
+  void Apply(int64_t depth);
+  void StartEpoch(TimePoint now);
+  void EndPairs();
+
+  DepthOptions options_;
+  bool automatic_;
+  int64_t full_;      // D
+  int64_t current_;   // D, or 3/4 D in a probing epoch
+  int64_t floor_;
+  bool probing_ = false;
+  bool was_full_ = false;  // in flight reached the bound in this epoch
+  uint64_t skip_ = 0;      // completions that still belong to the previous bound
+  uint64_t completions_ = 0;
+  int64_t epoch_cost_ = 0;
+  TimePoint epoch_start_{};
+  Side sides_[2];
+  int pairs_ = 0;
+  int stable_ = 0;
+};
+
+}  // namespace weir::core

@@ -14,13 +14,14 @@ constexpr double kPriorSd[2] = {0.35, 0.7};
 constexpr double kNeighbour = 0.9;
 // The rate at the first window is known to a factor of e.
 constexpr double kFirstRateVariance = 1.0;
-// Variance gained by ln R in each window (3 % standard deviation).
-constexpr double kRateDrift = 0.03 * 0.03;
+// Variance gained by ln R in each window (1 % standard deviation).
+constexpr double kRateDrift = 0.01 * 0.01;
 // Part of the prior uncertainty that comes back in each window: factors may change within hours.
-constexpr double kForget = 3e-5;
+constexpr double kForget = 1e-5;
 // Noise of ln(rate) of one window, besides that of its number of requests.
-constexpr double kWindowNoise = 0.08 * 0.08;
-// Surprises beyond this many standard deviations count as this many: a stall is not a measurement.
+constexpr double kWindowNoise = 0.15 * 0.15;
+// A surprise beyond this many standard deviations is a stall, or the device changed its rate at
+// once: R takes it, whatever the mix.
 constexpr double kSurprise = 2.5;
 
 double PriorCovariance(int direction, int a, int b) {
@@ -51,14 +52,18 @@ void CostCorrection::Start(double log_rate) {
   state_[0] = log_rate;
 }
 
+// Time passes: R wanders, the factors return to the prior.
 void CostCorrection::Forget() {
-  for (int i = 0; i < kStates; ++i) {
-    for (int j = 0; j < kStates; ++j) {
+  for (int i = 1; i < kStates; ++i) {
+    state_[i] *= 1 - kForget / 2;
+    covariance_[i] *= 1 - kForget / 2;
+    covariance_[i * kStates] *= 1 - kForget / 2;
+    for (int j = 1; j < kStates; ++j) {
       double& value = covariance_[i * kStates + j];
-      if (i != 0 && j != 0) value += kForget * (prior_[i * kStates + j] - value);
+      value += kForget * (prior_[i * kStates + j] - value);
     }
   }
-  covariance_[0] = std::min(covariance_[0] + kRateDrift, kFirstRateVariance);
+  covariance_[0] += kRateDrift;
 }
 
 void CostCorrection::Observe(const Sample& sample) {
@@ -84,20 +89,22 @@ void CostCorrection::Observe(const Sample& sample) {
     Forget();
   }
 
-  std::array<double, kStates> gain{};  // covariance * gradient, then over the variance
+  std::array<double, kStates> gain{};  // covariance * gradient
   double variance = kWindowNoise + 1 / sample.requests;
   for (int i = 0; i < kStates; ++i) {
     for (int j = 0; j < kStates; ++j) gain[i] += covariance_[i * kStates + j] * gradient[j];
     variance += gradient[i] * gain[i];
   }
-  const double bound = kSurprise * std::sqrt(variance);
-  const double surprise = std::clamp(state_[0] - log_rate, -bound, bound);
+  const double surprise = state_[0] - log_rate;
+  if (surprise * surprise > kSurprise * kSurprise * variance) {
+    covariance_[0] += surprise * surprise;
+    gain[0] -= surprise * surprise;
+    variance += surprise * surprise;
+  }
   for (int i = 0; i < kStates; ++i) {
     for (int j = 0; j < kStates; ++j) {
       covariance_[i * kStates + j] -= gain[i] * gain[j] / variance;
     }
-  }
-  for (int i = 0; i < kStates; ++i) {
     state_[i] += gain[i] / variance * surprise;
     if (i != 0) state_[i] = std::clamp(state_[i], -kMaxLog, kMaxLog);
   }

@@ -247,7 +247,7 @@ void CostModel::KeepFactorsMonotone() {
     const int from = direction == 0 ? CostCorrection::kAnchorOctave : 0;
     for (int octave = from; octave + 1 < kCostOctaves; ++octave) {
       const double least = static_cast<double>(factors[octave]) * BaseRatio(direction, octave);
-      factors[octave + 1] = std::max(factors[octave + 1], static_cast<int64_t>(least));
+      factors[octave + 1] = std::max(factors[octave + 1], static_cast<int64_t>(std::ceil(least)));
     }
     for (int octave = from - 1; octave >= 0; --octave) {
       const double most = static_cast<double>(factors[octave + 1]) / BaseRatio(direction, octave);
@@ -272,22 +272,28 @@ double CostModel::Factor(Direction direction, int64_t bytes) const {
   return static_cast<double>(FactorQ16(static_cast<int>(direction), bytes)) / kOne;
 }
 
-// Applies the factors. The running maximum takes what rounding, and a curve that is flat within an
-// octave whose factors fall, would let fall.
+// Applies the factors. Within an octave costs stay between those of its ends, and the running
+// maximum takes what would still let them fall: a flat curve whose factors fall, or rounding.
 void CostModel::Rebuild() {
   for (int direction = 0; direction < 2; ++direction) {
     for (Table& table : tables_[direction]) {
+      std::vector<Segment>& segments = table.segments;
+      const auto corrected = [&](const Segment& segment) {
+        return Saturate(static_cast<__int128>(segment.base) * FactorQ16(direction, segment.bytes) /
+                        kOne);
+      };
       int64_t largest = 1;
-      for (Segment& segment : table.segments) {
-        const __int128 cost =
-            static_cast<__int128>(segment.base) * FactorQ16(direction, segment.bytes) / kOne;
-        largest = std::max(largest, Saturate(cost));
+      for (Segment& segment : segments) {
+        const int octave = ClassOf(segment.bytes);
+        const int64_t most = octave + 1 < kCostOctaves
+                                 ? corrected(segments[table.first[octave + 1]])
+                                 : kMaxRequestCost;
+        largest = std::max(largest, std::min(corrected(segment), most));
         segment.cost = largest;
       }
-      for (size_t i = 0; i + 1 < table.segments.size(); ++i) {
-        Segment& segment = table.segments[i];
-        const Segment& next = table.segments[i + 1];
-        segment.slope_q16 = ((next.cost - segment.cost) << 16) / (next.bytes - segment.bytes);
+      for (size_t i = 0; i + 1 < segments.size(); ++i) {
+        segments[i].slope_q16 = ((segments[i + 1].cost - segments[i].cost) << 16) /
+                                (segments[i + 1].bytes - segments[i].bytes);
       }
     }
   }

@@ -295,25 +295,33 @@ class Device {
 };
 
 TEST(CostCorrection, FindsAWrongWriteCostInMixedNoisyLoads) {
-  for (const double truth : {2.0, 0.5, 1.0}) {
-    for (uint64_t seed = 1; seed <= 10; ++seed) {
-      CostModel model = *CostModel::FromCurve(Simple());
-      Device device(&model,
-                    {{Direction::kRead, 16384, 1},
-                     {Direction::kRead, 4096, 1},
-                     {Direction::kWrite, 16384, truth},
-                     {Direction::kWrite, 262144, truth}},
-                    seed);
-      for (int window = 0; window < 600; ++window) {  // a minute
-        if (window % 7 == 0) device.Shuffle();
-        device.Run(20'000, 0.3);
+  const struct {
+    double window_noise;
+    int windows;
+    double tolerance;
+  } kCases[] = {{0.1, 600, 0.15}, {0.3, 1200, 0.25}};  // a minute, two
+  for (const auto& test : kCases) {
+    for (const double truth : {2.0, 0.5, 1.0}) {
+      for (uint64_t seed = 1; seed <= 4; ++seed) {
+        CostModel model = *CostModel::FromCurve(Simple());
+        Device device(&model,
+                      {{Direction::kRead, 16384, 1},
+                       {Direction::kRead, 4096, 1},
+                       {Direction::kWrite, 16384, truth},
+                       {Direction::kWrite, 262144, truth}},
+                      seed);
+        for (int window = 0; window < test.windows; ++window) {
+          if (window % 7 == 0) device.Shuffle();
+          device.Run(20'000, test.window_noise);
+        }
+        for (const int64_t bytes : {16384, 262144}) {
+          EXPECT_NEAR(std::log(model.Factor(Direction::kWrite, bytes) / truth), 0, test.tolerance)
+              << "truth " << truth << " seed " << seed << " bytes " << bytes;
+        }
+        EXPECT_NEAR(std::log(model.Factor(Direction::kRead, 4096)), 0, test.tolerance)
+            << "truth " << truth << " seed " << seed;
+        EXPECT_NEAR(model.LearnedRatePerSecond() / kOp / 20'000, 1, test.tolerance);
       }
-      for (const int64_t bytes : {16384, 262144}) {
-        EXPECT_NEAR(std::log(model.Factor(Direction::kWrite, bytes) / truth), 0, 0.2)
-            << "truth " << truth << " seed " << seed << " bytes " << bytes;
-      }
-      EXPECT_NEAR(model.Factor(Direction::kRead, 4096), 1, 0.2) << "seed " << seed;
-      EXPECT_NEAR(model.LearnedRatePerSecond() / kOp / 20'000, 1, 0.25);
     }
   }
 }
@@ -346,8 +354,8 @@ TEST(CostCorrection, DoesNotMistakeASlowerDeviceForDearerWritesInASteadyMix) {
     for (int window = 0; window < 2000; ++window) {
       device.Run(window < 1000 ? 20'000 : 7'000, 0.1);
     }
-    EXPECT_NEAR(model.Factor(Direction::kWrite, 65536), 1, 0.15) << "seed " << seed;
-    EXPECT_NEAR(model.LearnedRatePerSecond() / kOp / 7'000, 1, 0.15);
+    EXPECT_NEAR(model.Factor(Direction::kWrite, 65536), 1, 0.2) << "seed " << seed;
+    EXPECT_NEAR(model.LearnedRatePerSecond() / kOp / 7'000, 1, 0.2);
   }
 }
 

@@ -22,23 +22,14 @@ DepthController::DepthController(const DepthOptions& options)
     : options_(options),
       automatic_(options.automatic),
       full_(std::clamp(options.initial, options.min, options.max)),
-      current_(full_),
-      floor_(options.min) {}
+      current_(full_) {}
 
-void DepthController::Apply(int64_t depth) { current_ = std::max(depth, floor_); }
+void DepthController::Apply(int64_t depth) { current_ = std::max(depth, options_.min); }
 
 void DepthController::Fix(int64_t depth) {
   automatic_ = false;
   full_ = depth;
-  floor_ = std::min(floor_, depth);
-  Apply(depth);
-}
-
-void DepthController::OnLargest(int64_t cost) {
-  if (!automatic_) return;
-  floor_ = std::min(std::max(options_.min, cost), options_.max);
-  full_ = std::max(full_, floor_);
-  current_ = std::max(current_, floor_);
+  current_ = depth;
 }
 
 void DepthController::StartEpoch(TimePoint now) {
@@ -92,7 +83,7 @@ void DepthController::EndPairs() {
   } else if (ratio < kGain) {
     full_ += std::max(kOp, full_ / 8);
   }
-  full_ = std::clamp(full_, floor_, options_.max);
+  full_ = std::clamp(full_, options_.min, options_.max);
   stable_ = full_ == before ? stable_ + 1 : 0;
   sides_[0] = sides_[1] = Side{};
   pairs_ = 0;

@@ -29,9 +29,6 @@ class DepthController {
   // depth() or headroom() changed.
   bool OnComplete(int64_t cost, int64_t in_flight, uint64_t requests_in_flight, TimePoint now);
 
-  // A request larger than every one before: D and the floor are at least one of these.
-  void OnLargest(int64_t cost);
-
   void Fix(int64_t depth);
 
   [[nodiscard]] int64_t depth() const { return current_; }
@@ -50,7 +47,6 @@ class DepthController {
   bool automatic_;
   int64_t full_;      // D
   int64_t current_;   // D, or 3/4 D in a probing epoch
-  int64_t floor_;
   bool probing_ = false;
   bool was_full_ = false;  // in flight reached the bound in this epoch
   uint64_t skip_ = 0;      // completions that still belong to the previous bound

@@ -46,6 +46,7 @@ struct Request {
   enum class State : uint8_t { kIdle, kQueued, kExpedited, kInFlight };
   State state_ = State::kIdle;
   bool in_deadlines_ = false;
+  bool in_headroom_ = false;
   Request* next_ = nullptr;
   Request* prev_ = nullptr;
   Node* leaf_ = nullptr;

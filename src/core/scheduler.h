@@ -60,9 +60,11 @@ struct Explanation {
 };
 
 // Totals since the node was added (never reset). Sums of a parent equal those of its children
-// plus `departed` ones; counters of inner nodes are their own, kept at dispatch.
+// plus `departed`; counters of inner nodes are their own, kept at dispatch.
 struct GroupStats {
   std::array<std::array<int64_t, kDirections>, kDimensions> served{};  // units of ResourceParams
+  // served - (sum of the children's served): what children that left had, less what arrivals brought.
+  std::array<std::array<int64_t, kDirections>, kDimensions> departed{};
   std::array<uint64_t, kPhases> requests_by_phase{};
   std::array<int64_t, kPhases> norm_by_phase{};
   uint64_t requests = 0;   // dispatched

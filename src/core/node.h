@@ -1,0 +1,153 @@
+// A node of the tree and its parts. Private to the scheduler.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/histogram.h"
+#include "core/bucket.h"
+#include "core/heap.h"
+#include "core/request.h"
+
+namespace weir::core {
+
+// Bits of a direction mask: who can be served in which direction.
+inline constexpr uint8_t kReadBit = 1;
+inline constexpr uint8_t kWriteBit = 2;
+inline constexpr uint8_t kBothBits = 3;
+constexpr uint8_t BitOf(Direction d) { return static_cast<uint8_t>(1u << static_cast<int>(d)); }
+
+// Slots of Node::heap_pos.
+inline constexpr int kWeightSlot = 0;       // + direction
+inline constexpr int kReservationSlot = 2;  // + direction
+inline constexpr int kTimerSlot = 4;
+inline constexpr int kHeapSlots = 5;
+
+// No reservation: in no reservation heap.
+inline constexpr int64_t kNoKey = kFarFuture;
+// An inner node that has a due child is due whatever the time.
+inline constexpr int64_t kDueNow = -kFarFuture;
+
+struct RequestFifo {
+  Request* head = nullptr;
+  Request* tail = nullptr;
+  uint64_t size = 0;
+  int64_t cost = 0, raw = 0, bytes = 0;  // sums
+
+  void PushBack(Request* r) {
+    r->next_ = nullptr;
+    r->prev_ = tail;
+    (tail != nullptr ? tail->next_ : head) = r;
+    tail = r;
+    ++size;
+    cost += r->cost;
+    raw += r->raw;
+    bytes += r->bytes;
+  }
+  void Remove(Request* r) {
+    (r->prev_ != nullptr ? r->prev_->next_ : head) = r->next_;
+    (r->next_ != nullptr ? r->next_->prev_ : tail) = r->prev_;
+    r->next_ = r->prev_ = nullptr;
+    --size;
+    cost -= r->cost;
+    raw -= r->raw;
+    bytes -= r->bytes;
+  }
+  static Request* Next(const Request* r) { return r->next_; }
+};
+
+// A reservation in one dimension, as a tag in the parent's clock: lag = (clock - tag) * rate. The
+// tag of a waiting node stands still, so its lag grows by itself.
+struct Reservation {
+  int64_t tag = 0;
+  int64_t rate = 0;       // units per second
+  int64_t remainder = 0;  // of the tag's division
+  int64_t quantum = 0;    // time of one unit (1 op, 16 KiB) at the rate: deadline = tag + quantum
+  int64_t debt = 0;       // how far the tag may lead the clock by requests of `debt_largest`
+  int64_t debt_largest = 0;
+  int64_t largest = 0;    // largest recent request, slowly decaying
+};
+
+enum class Place : uint8_t { kNone, kWaiting, kDue };
+
+// The children of a node, in order of what they are owed. All arrays by direction: a parent can
+// skip a child that has only the direction a limit blocks.
+struct ChildHeaps {
+  IndexedHeap<struct Node> weighted[2];  // by virtual start
+  IndexedHeap<struct Node> leftover[2];  // weight 0, by virtual start
+  IndexedHeap<struct Node> waiting[2];   // reservations not yet due, by due time
+  IndexedHeap<struct Node> due[2];       // due reservations, by deadline
+};
+
+struct LeafHistograms {
+  CoarseHistogram wait;
+  CoarseHistogram service;
+};
+
+struct alignas(64) Node {
+  // Touched at every dispatch.
+  Node* parent = nullptr;
+  uint8_t available = 0;  // directions that can be served: queued & ~blocked
+  uint8_t queued = 0;     // directions with requests here or below
+  uint8_t blocked = 0;    // directions closed by this node's own limits
+  uint8_t min_mask = 0;   // dimensions with a reservation
+  Place place[2] = {Place::kNone, Place::kNone};
+  bool leaf = true;
+  uint8_t level = 0;        // 0 = root
+  uint16_t bucket_mask = 0;  // dimension * 3 + scope
+  int64_t start = 0;         // S: virtual start of the next request
+  int64_t start_remainder = 0;
+  int64_t weight = 1;
+  int64_t divisor = 1;  // max(weight, 1)
+  uint32_t heap_pos[kHeapSlots] = {};
+  bool timer_set = false;
+
+  int64_t due_time[2] = {kNoKey, kNoKey};  // in the parent's clock
+  int64_t deadline[2] = {kNoKey, kNoKey};
+  std::unique_ptr<ChildHeaps> heaps;  // inner nodes
+  std::unique_ptr<std::array<Bucket, 9>> buckets;
+  std::array<Reservation, 3> reservation;
+
+  // As a leaf.
+  RequestFifo fifo[2];
+  int reads_in_a_row = 0;   // passed while writes waited
+  int writes_in_a_row = 0;  // and the reverse
+  uint32_t sync_queued = 0;
+  std::unique_ptr<LeafHistograms> histograms;
+
+  // As a parent.
+  int64_t virtual_time = 0;           // V of the weighted children
+  int64_t leftover_virtual_time = 0;  // V of the weight-0 children
+  int64_t clock_offset = 0;           // clock(this) = clock(parent) - offset
+  int64_t recent_step = 0;            // of V, decaying maximum
+  int64_t recent_advance = 0;         // of V in 10 ms
+  int64_t advance_from = 0;
+  int64_t advance_since = 0;
+  int64_t last_open[2] = {0, 0};  // clock when the direction was last open down to here
+
+  // Counters.
+  std::array<std::array<int64_t, kDirections>, kDimensions> served{};
+  std::array<std::array<int64_t, kDirections>, kDimensions> departed{};
+  std::array<uint64_t, kPhases> requests_by_phase{};
+  std::array<int64_t, kPhases> norm_by_phase{};
+  uint64_t completed = 0, cancelled = 0, expired = 0, throttle_timeouts = 0;
+  uint64_t in_flight = 0;
+  int64_t blocked_since[2] = {0, 0};
+  uint8_t blocked_by[2] = {0, 0};  // bucket index
+  std::array<int64_t, 9> blocked_ns{};
+  int64_t asleep_since = 0;
+
+  // Structure.
+  uint32_t index = 0;
+  uint32_t generation = 0;
+  bool removed = false;
+  uint32_t pins = 0;  // removed children with requests in flight
+  std::vector<Node*> children;
+  ResourceParams params;
+
+  [[nodiscard]] GroupId id() const { return GroupId{index, generation}; }
+};
+
+}  // namespace weir::core

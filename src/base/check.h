@@ -8,7 +8,7 @@ namespace weir {
 
 }  // namespace weir
 
-#define WEIR_CHECK(expression)                                  \
-  (__builtin_expect(static_cast<bool>(expression), 1)           \
-       ? static_cast<void>(0)                                   \
+#define WEIR_CHECK(expression)                        \
+  (__builtin_expect(static_cast<bool>(expression), 1) \
+       ? static_cast<void>(0)                         \
        : ::weir::CheckFailed(#expression, __FILE__, __LINE__))

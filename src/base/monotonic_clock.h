@@ -7,8 +7,8 @@ namespace weir {
 
 // CLOCK_MONOTONIC. Threads: any.
 [[nodiscard]] inline TimePoint MonotonicNow() {
-  return TimePoint(std::chrono::duration_cast<Duration>(
-      std::chrono::steady_clock::now().time_since_epoch()));
+  return TimePoint(
+      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
 }
 
 }  // namespace weir

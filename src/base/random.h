@@ -36,8 +36,9 @@ class Random {
   int64_t Range(int64_t low, int64_t high) {
     const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1;
     if (span == 0) return static_cast<int64_t>(Next());
-    return static_cast<int64_t>(static_cast<uint64_t>(low) +
-                                static_cast<uint64_t>((static_cast<unsigned __int128>(Next()) * span) >> 64));
+    return static_cast<int64_t>(
+        static_cast<uint64_t>(low) +
+        static_cast<uint64_t>((static_cast<unsigned __int128>(Next()) * span) >> 64));
   }
   bool Chance(double probability) { return Uniform() < probability; }
   // Exponentially distributed with the given mean.

@@ -39,7 +39,7 @@ inline int64_t NanosAt(int64_t amount, int64_t rate) {
   return ScaledNanos(amount, rate, &remainder);
 }
 
-struct Bucket {
+struct alignas(64) Bucket {
   int64_t tat = 0;
   int64_t remainder = 0;
   int64_t burst_ns = 0;

@@ -72,10 +72,10 @@ bool DepthController::OnComplete(int64_t cost, int64_t in_flight, uint64_t reque
 // Compares the two rates and moves D. Floating point is fine here: this sets a bound, it decides
 // nothing about who is served.
 void DepthController::EndPairs() {
-  const double at_full =
-      static_cast<double>(sides_[0].cost) / static_cast<double>(std::max<int64_t>(1, sides_[0].time_ns));
-  const double at_less =
-      static_cast<double>(sides_[1].cost) / static_cast<double>(std::max<int64_t>(1, sides_[1].time_ns));
+  const double at_full = static_cast<double>(sides_[0].cost) /
+                         static_cast<double>(std::max<int64_t>(1, sides_[0].time_ns));
+  const double at_less = static_cast<double>(sides_[1].cost) /
+                         static_cast<double>(std::max<int64_t>(1, sides_[1].time_ns));
   const double ratio = at_full > 0 ? at_less / at_full : 1;
   const int64_t before = full_;
   if (ratio > kNoGain) {

@@ -45,8 +45,8 @@ class DepthController {
 
   DepthOptions options_;
   bool automatic_;
-  int64_t full_;      // D
-  int64_t current_;   // D, or 3/4 D in a probing epoch
+  int64_t full_;     // D
+  int64_t current_;  // D, or 3/4 D in a probing epoch
   bool probing_ = false;
   bool was_full_ = false;  // in flight reached the bound in this epoch
   uint64_t skip_ = 0;      // completions that still belong to the previous bound

@@ -31,7 +31,8 @@ class IndexedHeap {
   [[nodiscard]] NodeT* node_at(uint32_t i) const { return entries_[i].node; }
 
   void Reserve(size_t n) {
-    if (n > entries_.capacity()) entries_.reserve(n < 2 * entries_.capacity() ? 2 * entries_.capacity() : n);
+    if (n > entries_.capacity())
+      entries_.reserve(n < 2 * entries_.capacity() ? 2 * entries_.capacity() : n);
   }
   void Push(NodeT* node, int64_t key, int slot) {
     entries_.push_back({key, node});

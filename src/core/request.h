@@ -25,19 +25,10 @@ struct Node;
 // The caller fills the first part before Enqueue and keeps the object alive and unmoved until
 // Dispatch has returned it and Complete has taken it back, or Cancel or PopExpired gave it back.
 struct Request {
-  GroupId group;                        // a leaf
+  GroupId group;  // a leaf
   Direction direction = Direction::kRead;
-  bool sync = false;                    // somebody waits in fsync for this: lifts the leaf's writes
-  int64_t cost = kOp;                   // normalised, in 1/65536 op; > 0
-  int64_t raw = kOp;                    // raw ops, in 1/65536 op (merged requests: kOp each); > 0
-  int64_t bytes = 0;                    // >= 0
-  TimePoint deadline = kNever;          // PopExpired gives the request back from here on
-  void* context = nullptr;              // the caller's
-
-  // Set by the scheduler, to be read.
-  TimePoint enqueued_at{};
-  TimePoint dispatched_at{};
-  Phase phase = Phase::kWeight;
+  bool sync = false;             // somebody waits in fsync for this: lifts the leaf's writes
+  Phase phase = Phase::kWeight;  // set at dispatch: by which promise it was served
 
  private:
   friend class Scheduler;
@@ -47,6 +38,17 @@ struct Request {
   State state_ = State::kIdle;
   bool in_deadlines_ = false;
   bool in_headroom_ = false;
+
+ public:
+  int64_t cost = kOp;           // normalised, in 1/65536 op; > 0
+  int64_t raw = kOp;            // raw ops, in 1/65536 op (merged requests: kOp each); > 0
+  int64_t bytes = 0;            // >= 0
+  TimePoint deadline = kNever;  // PopExpired gives the request back from here on
+  TimePoint enqueued_at{};      // set at enqueue
+  TimePoint dispatched_at{};    // set at dispatch
+  void* context = nullptr;      // the caller's
+
+ private:
   Request* next_ = nullptr;
   Request* prev_ = nullptr;
   Node* leaf_ = nullptr;

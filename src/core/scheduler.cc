@@ -64,7 +64,10 @@ void Scheduler::Impl::NoteSize(int64_t cost, int64_t now) {
 void Scheduler::Impl::UpdateHold() {
   const int64_t capacity = std::max<int64_t>(1, options.capacity_per_s);
   const int64_t in_device = depth.depth() + depth.headroom() + largest;
-  hold = std::max(kMinHold, 4 * NanosAt(in_device, capacity));
+  const int64_t hold = std::max(kMinHold, 4 * NanosAt(in_device, capacity));
+  for (int level = 0; level <= kMaxDepth; ++level) {
+    hold_at[level] = std::max(hold - hold / 4 * level, hold / 8);
+  }
   burst_ns = std::max(kDefaultBurst, NanosAt(in_device, capacity));
   largest_ns = NanosAt(largest, capacity);
 }
@@ -222,8 +225,9 @@ void Scheduler::Impl::ChargePath(Request* request, const Path& path, int64_t now
     node->served[2][d] += request->bytes;
     if (node->bucket_mask != 0) ChargeLimits(node, *request, now);
     const Phase phase = level > 0 ? path.phase[level - 1] : request->phase;
-    ++node->requests_by_phase[static_cast<int>(phase)];
-    node->norm_by_phase[static_cast<int>(phase)] += request->cost;
+    PhaseCount& count = node->by_phase[static_cast<size_t>(phase)];
+    ++count.requests;
+    count.norm += request->cost;
     if (node->parent == nullptr) break;
     --level;
     ChargeReservation(node, *request, path.clock[level]);
@@ -237,12 +241,15 @@ void Scheduler::Impl::ChargePath(Request* request, const Path& path, int64_t now
 
 void Scheduler::Impl::ChargeLimits(Node* node, const Request& request, int64_t now) {
   const int64_t amounts[3] = {request.cost, request.raw, request.bytes};
+  bool closed = false;
   for (unsigned mask = node->bucket_mask & kBucketsOf[static_cast<int>(request.direction)];
        mask != 0; mask &= mask - 1) {
     const int i = __builtin_ctz(mask);
-    (*node->buckets)[static_cast<size_t>(i)].Charge(amounts[i / 3], now, burst_ns);
+    Bucket& bucket = (*node->buckets)[static_cast<size_t>(i)];
+    bucket.Charge(amounts[i / kScopes], now, burst_ns);
+    closed = closed || bucket.OpenAt() > now;
   }
-  Reblock(node, now);
+  if (closed || node->blocked != 0) Reblock(node, now);
 }
 
 // Every service counts in every reservation, whatever it was picked by. Debt is bounded, so that
@@ -305,8 +312,9 @@ void Scheduler::Impl::ChargeWeight(Node* node, int64_t cost, Phase phase, int64_
       v = start;
       const int64_t elapsed = now - parent->advance_since;
       if (elapsed >= kAdvanceWindow) {
-        parent->recent_advance = static_cast<int64_t>(
-            static_cast<__int128>(WrapDiff(start, parent->advance_from)) * kAdvanceWindow / elapsed);
+        parent->recent_advance =
+            static_cast<int64_t>(static_cast<__int128>(WrapDiff(start, parent->advance_from)) *
+                                 kAdvanceWindow / elapsed);
         parent->advance_from = start;
         parent->advance_since = now;
       }
@@ -326,8 +334,7 @@ void Scheduler::Complete(Request* request, TimePoint now, int64_t actual_cost) {
   Impl& s = *impl_;
   WEIR_CHECK(request->state_ == Request::State::kInFlight);
   Node* leaf = request->leaf_;
-  const bool changed =
-      s.depth.OnComplete(request->cost, s.in_flight, s.requests_in_flight, now);
+  const bool changed = s.depth.OnComplete(request->cost, s.in_flight, s.requests_in_flight, now);
   s.in_flight -= request->cost;
   if (request->in_headroom_) s.headroom_in_flight -= request->cost;
   --s.requests_in_flight;
@@ -382,8 +389,7 @@ void Scheduler::Impl::Withdraw(Request* request, int64_t now) {
 }
 
 bool Scheduler::Cancel(Request* request, TimePoint now) {
-  if (request->state_ != Request::State::kQueued &&
-      request->state_ != Request::State::kExpedited) {
+  if (request->state_ != Request::State::kQueued && request->state_ != Request::State::kExpedited) {
     return false;
   }
   ++request->leaf_->cancelled;

@@ -25,7 +25,7 @@
 namespace weir::core {
 
 // Named maxima.
-inline constexpr int kMaxDepth = 8;             // levels below the root
+inline constexpr int kMaxDepth = 8;  // levels below the root
 inline constexpr uint32_t kMaxGroups = 100'000;
 
 struct SchedulerOptions {
@@ -54,30 +54,31 @@ struct Explanation {
   GroupId node;
   Dimension dimension = Dimension::kNorm;
   Scope scope = Scope::kBoth;
-  TimePoint since{};     // since when `node` is blocked, or the request waits
-  TimePoint until{};     // kLimit: when the bucket opens again
-  uint64_t ahead = 0;    // requests of the same FIFO in front
+  TimePoint since{};   // since when `node` is blocked, or the request waits
+  TimePoint until{};   // kLimit: when the bucket opens again
+  uint64_t ahead = 0;  // requests of the same FIFO in front
 };
 
 // Totals since the node was added (never reset). Sums of a parent equal those of its children
 // plus `departed`; counters of inner nodes are their own, kept at dispatch.
 struct GroupStats {
   std::array<std::array<int64_t, kDirections>, kDimensions> served{};  // units of ResourceParams
-  // served - (sum of the children's served): what children that left had, less what arrivals brought.
+  // served - (sum of the children's served): what children that left had, less what arrivals
+  // brought.
   std::array<std::array<int64_t, kDirections>, kDimensions> departed{};
   std::array<uint64_t, kPhases> requests_by_phase{};
   std::array<int64_t, kPhases> norm_by_phase{};
   uint64_t requests = 0;   // dispatched
   uint64_t completed = 0;  // and given back; this node and below
   uint64_t cancelled = 0;
-  uint64_t expired = 0;    // deadline passed while queued ("throttle timeout" when a limit blocked)
+  uint64_t expired = 0;  // deadline passed while queued ("throttle timeout" when a limit blocked)
   uint64_t throttle_timeouts = 0;
   std::array<uint64_t, kDirections> queued{};      // now
   std::array<int64_t, kDirections> queued_cost{};  // now, 1/65536 norm op
   uint64_t in_flight = 0;                          // now
   // Time in which this node's own limit held back waiting requests, by dimension and scope.
   std::array<std::array<int64_t, kScopes>, kDimensions> blocked_ns{};
-  bool blocked = false;  // now, by its own limit, in some direction
+  bool blocked = false;     // now, by its own limit, in some direction
   CoarseHistogram wait;     // enqueue -> dispatch, this node and below
   CoarseHistogram service;  // dispatch -> complete
 };
@@ -160,7 +161,7 @@ class Scheduler {
   [[nodiscard]] int64_t depth() const;     // D: the bound on the cost in flight, 1/65536 op
   [[nodiscard]] int64_t headroom() const;  // H: what due requests may use beyond D
   void SetCapacity(int64_t capacity_per_s);
-  void SetDepth(int64_t depth);            // fixes D; ends automatic control
+  void SetDepth(int64_t depth);  // fixes D; ends automatic control
   // True while an eligible request waits and the device is not full (Dispatch would give one).
   [[nodiscard]] bool HasEligible(TimePoint now);
 

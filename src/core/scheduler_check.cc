@@ -69,8 +69,8 @@ void Scheduler::Impl::CheckNode(const Node& node, int64_t now) const {
           due = std::min(due, child->reservation[static_cast<size_t>(k)].tag);
         }
       }
-      const bool below = !child->leaf && !(child->heaps->due[d].empty() &&
-                                           child->heaps->waiting[d].empty());
+      const bool below =
+          !child->leaf && !(child->heaps->due[d].empty() && child->heaps->waiting[d].empty());
       WEIR_CHECK(reserved == (due < kNoKey || below));
     }
   }

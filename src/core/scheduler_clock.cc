@@ -3,53 +3,47 @@
 
 namespace weir::core {
 
-int64_t Scheduler::Impl::Settle(Node* parent, int64_t clock, uint8_t mask, bool released) {
-  ChildHeaps& heaps = *parent->heaps;
-  for (int d = 0; d < 2; ++d) {
-    IndexedHeap<Node>& waiting = heaps.waiting[d];
-    while (!waiting.empty() && waiting.top_key() <= clock) {
-      Node* child = waiting.top();
-      if (!child->leaf) {
-        Settle(child, clock - child->clock_offset, mask & child->available, false);
-      }
-      PlaceReservation(child, d, clock);
-      WEIR_CHECK(child->place[d] != Place::kWaiting || child->due_time[d] > clock);
+// Moves the children whose time has come from waiting to due.
+void Scheduler::Impl::WakeDue(Node* parent, int d, int64_t clock, uint8_t mask) {
+  IndexedHeap<Node>& waiting = parent->heaps->waiting[d];
+  while (!waiting.empty() && waiting.top_key() <= clock) {
+    Node* child = waiting.top();
+    if (!child->leaf) {
+      Settle(child, clock - child->clock_offset, mask & child->available, false);
     }
+    PlaceReservation(child, d, clock);
+    WEIR_CHECK(child->place[d] != Place::kWaiting || child->due_time[d] > clock);
   }
-  // A parent without its own reservation takes part in the clock above it: if it held its children
-  // back by a smaller bound, it would starve whenever the level above is over-committed.
-  if (parent->parent == nullptr || parent->min_mask != 0 || released) {
-    HoldClock(parent, &clock, mask);
-  }
-  return clock;
 }
 
 // If the earliest deadline is later than the bound, the reservations do not fit: slow the clock of
 // all children alike, so that only relative lag decides and shares stay in proportion to MIN.
-void Scheduler::Impl::HoldClock(Node* parent, int64_t* clock, uint8_t mask) {
+int64_t Scheduler::Impl::HoldClock(Node* parent, int64_t clock, uint8_t mask) {
   ChildHeaps& heaps = *parent->heaps;
   const int64_t bound = HoldOf(parent);
+  int64_t earliest = kNoKey;
   for (int d = 0; d < 2; ++d) {
     if ((mask >> d & 1) == 0) continue;
     // Children that have only this direction grew old while a limit above closed it.
-    if (parent->last_open[d ^ 1] > parent->last_open[d] && *clock - parent->last_open[d] > bound) {
-      ForgiveDirection(parent, d, *clock);
+    if (clock - parent->last_open[d] > bound && parent->last_open[d ^ 1] > parent->last_open[d]) {
+      ForgiveDirection(parent, d, clock);
     }
-    parent->last_open[d] = *clock;
+    parent->last_open[d] = clock;
   }
-  int64_t earliest = kNoKey;
   for (int d = 0; d < 2; ++d) {
     if ((mask >> d & 1) == 0 || heaps.due[d].empty()) continue;
-    if (heaps.due[d].top_key() < *clock - bound && OnlyThisDirectionIsLate(*parent, d, *clock, bound)) {
-      ForgiveDirection(parent, d, *clock);
+    if (heaps.due[d].top_key() < clock - bound &&
+        OnlyThisDirectionIsLate(*parent, d, clock, bound)) {
+      ForgiveDirection(parent, d, clock);
       if (heaps.due[d].empty()) continue;
     }
     earliest = std::min(earliest, heaps.due[d].top_key());
   }
-  if (earliest >= kNoKey || *clock <= earliest + bound) return;
-  parent->clock_offset += *clock - (earliest + bound);
-  *clock = earliest + bound;
-  for (int64_t& open : parent->last_open) open = std::min(open, *clock);
+  if (earliest >= kNoKey || clock <= earliest + bound) return clock;
+  parent->clock_offset += clock - (earliest + bound);
+  clock = earliest + bound;
+  for (int64_t& open : parent->last_open) open = std::min(open, clock);
+  return clock;
 }
 
 bool Scheduler::Impl::OnlyThisDirectionIsLate(const Node& parent, int d, int64_t clock,

@@ -29,7 +29,7 @@ inline constexpr int kLeadAdvances = 8;
 inline constexpr int64_t kAdvanceWindow = 10 * kMs;
 inline constexpr int64_t kWriteAge = 5 * kMs;
 inline constexpr int kReadsPerWrite = 4;
-inline constexpr int kWritesPerRead = 4;  // while somebody waits in fsync
+inline constexpr int kWritesPerRead = 4;               // while somebody waits in fsync
 inline constexpr int64_t kForgetStart = 60'000 * kMs;  // asleep longer: S is re-based, not compared
 inline constexpr int64_t kLargestWindow = 1'000 * kMs;
 inline constexpr int64_t kDefaultBurst = 10 * kMs;
@@ -55,13 +55,14 @@ struct Scheduler::Impl {
     for (; parent != nullptr; parent = parent->parent) clock -= parent->clock_offset;
     return clock;
   }
-  [[nodiscard]] int64_t HoldOf(const Node* parent) const {
-    return std::max(hold - hold / 4 * parent->level, hold / 8);
-  }
+  // G of a parent: shrinks with the level, so that an over-commit inside a tenant never outranks
+  // tenants that are late.
+  [[nodiscard]] int64_t HoldOf(const Node* parent) const { return hold_at[parent->level]; }
   // Advances the clock of parent's children to `clock`: wakes what became due, and holds the clock
   // back when reservations are late. Returns the clock after that.
   int64_t Settle(Node* parent, int64_t clock, uint8_t mask, bool released);
-  void HoldClock(Node* parent, int64_t* clock, uint8_t mask);
+  void WakeDue(Node* parent, int d, int64_t clock, uint8_t mask);
+  int64_t HoldClock(Node* parent, int64_t clock, uint8_t mask);
   void ForgiveDirection(Node* parent, int d, int64_t clock);
   [[nodiscard]] bool OnlyThisDirectionIsLate(const Node& parent, int d, int64_t clock,
                                              int64_t limit) const;
@@ -153,10 +154,10 @@ struct Scheduler::Impl {
   int64_t in_flight = 0;           // cost
   int64_t headroom_in_flight = 0;  // of it, dispatched beyond D
   uint64_t requests_in_flight = 0;
-  int64_t hold = kMinHold;  // G
-  int64_t largest = kOp;    // recent largest cost
+  int64_t hold_at[kMaxDepth + 1] = {};  // G by level
+  int64_t largest = kOp;                // recent largest cost
   int64_t largest_window = 0, largest_before = 0, largest_since = 0;
-  int64_t largest_ns = 0;      // device time of the largest
+  int64_t largest_ns = 0;            // device time of the largest
   int64_t burst_ns = kDefaultBurst;  // of limits without a configured burst
   uint32_t live_nodes = 0;
 };

@@ -31,10 +31,10 @@ inline void Scheduler::Impl::ComputeKeys(Node* node, int d) {
 inline void Scheduler::Impl::PlaceReservation(Node* node, int d, int64_t clock) {
   ComputeKeys(node, d);
   ChildHeaps& heaps = *node->parent->heaps;
-  const bool available = (node->available >> d & 1) != 0;
-  const Place want = !available || node->due_time[d] >= kNoKey ? Place::kNone
-                     : node->due_time[d] <= clock              ? Place::kDue
-                                                               : Place::kWaiting;
+  const bool is_available = (node->available >> d & 1) != 0;
+  const Place want = !is_available || node->due_time[d] >= kNoKey ? Place::kNone
+                     : node->due_time[d] <= clock                 ? Place::kDue
+                                                                  : Place::kWaiting;
   const int slot = kReservationSlot + d;
   if (node->place[d] == want) {
     if (want == Place::kWaiting) heaps.waiting[d].Update(node, node->due_time[d], slot);
@@ -127,6 +127,19 @@ inline void Scheduler::Impl::Reblock(Node* node, int64_t now) {
     timers.Erase(node, kTimerSlot);
     node->timer_set = false;
   }
+}
+
+inline int64_t Scheduler::Impl::Settle(Node* parent, int64_t clock, uint8_t mask, bool released) {
+  ChildHeaps& heaps = *parent->heaps;
+  for (int d = 0; d < 2; ++d) {
+    if (!heaps.waiting[d].empty() && heaps.waiting[d].top_key() <= clock) {
+      WakeDue(parent, d, clock, mask);
+    }
+  }
+  // A parent without its own reservation takes part in the clock above it: if it held its children
+  // back by a smaller bound, it would starve whenever the level above is over-committed.
+  if (parent->parent != nullptr && parent->min_mask == 0 && !released) return clock;
+  return HoldClock(parent, clock, mask);
 }
 
 }  // namespace weir::core

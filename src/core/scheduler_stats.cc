@@ -35,9 +35,11 @@ Result<GroupStats> Scheduler::Stats(GroupId group, TimePoint now) const {
   GroupStats stats;
   stats.served = node->served;
   if (!node->leaf) stats.departed = node->departed;
-  stats.requests_by_phase = node->requests_by_phase;
-  stats.norm_by_phase = node->norm_by_phase;
-  for (const uint64_t n : node->requests_by_phase) stats.requests += n;
+  for (size_t i = 0; i < kPhases; ++i) {
+    stats.requests_by_phase[i] = node->by_phase[i].requests;
+    stats.norm_by_phase[i] = node->by_phase[i].norm;
+    stats.requests += node->by_phase[i].requests;
+  }
   AddBelow(*node, &stats);
   for (int i = 0; i < kDimensions * kScopes; ++i) {
     stats.blocked_ns[static_cast<size_t>(i / kScopes)][static_cast<size_t>(i % kScopes)] =

@@ -154,8 +154,7 @@ Result<GroupId> Scheduler::AddGroup(GroupId parent_id, const ResourceParams& par
   return node->id();
 }
 
-Result<void> Scheduler::RemoveGroup(GroupId group, TimePoint now,
-                                    std::vector<Request*>* orphans) {
+Result<void> Scheduler::RemoveGroup(GroupId group, TimePoint now, std::vector<Request*>* orphans) {
   Impl& s = *impl_;
   Node* node = s.Find(group);
   if (node == nullptr) return Fail(ErrorCode::kNotFound, "remove group: no such group");
@@ -207,7 +206,8 @@ Result<void> Scheduler::MoveGroup(GroupId group, GroupId new_parent, TimePoint n
   Impl& s = *impl_;
   Node* node = s.Find(group);
   Node* to = s.Find(new_parent);
-  if (node == nullptr || to == nullptr) return Fail(ErrorCode::kNotFound, "move group: no such group");
+  if (node == nullptr || to == nullptr)
+    return Fail(ErrorCode::kNotFound, "move group: no such group");
   if (node == s.root || IsBelowOrSame(to, node)) {
     return Fail(ErrorCode::kFailedPrecondition, "move group: into itself or below itself");
   }
@@ -248,13 +248,12 @@ Result<void> Scheduler::Impl::Validate(const ResourceParams& params) {
   static const char* const kNames[] = {"norm", "raw", "bytes"};
   for (size_t k = 0; k < kDimensions; ++k) {
     if (params.min[k] < 0) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  std::string("MIN (") + kNames[k] + ") is negative");
+      return Fail(ErrorCode::kInvalidArgument, std::string("MIN (") + kNames[k] + ") is negative");
     }
     for (size_t scope = 0; scope < kScopes; ++scope) {
       if (params.max[k][scope] <= 0) {
-        return Fail(ErrorCode::kInvalidArgument,
-                    std::string("MAX (") + kNames[k] + ") must be above 0: nothing could ever pass");
+        return Fail(ErrorCode::kInvalidArgument, std::string("MAX (") + kNames[k] +
+                                                     ") must be above 0: nothing could ever pass");
       }
       if (params.burst[k][scope] < -1) {
         return Fail(ErrorCode::kInvalidArgument,
@@ -262,16 +261,14 @@ Result<void> Scheduler::Impl::Validate(const ResourceParams& params) {
       }
     }
     if (params.min[k] > params.max[k][static_cast<size_t>(Scope::kBoth)]) {
-      return Fail(ErrorCode::kInvalidArgument, std::string("MIN (") + kNames[k] + ", " +
-                                                   std::to_string(params.min[k]) +
-                                                   ") exceeds MAX (" +
-                                                   std::to_string(params.max[k][2]) + ")");
+      return Fail(ErrorCode::kInvalidArgument,
+                  std::string("MIN (") + kNames[k] + ", " + std::to_string(params.min[k]) +
+                      ") exceeds MAX (" + std::to_string(params.max[k][2]) + ")");
     }
   }
   if (params.weight < 0 || params.weight > kMaxWeight) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "weight " + std::to_string(params.weight) + " is not within 0.." +
-                    std::to_string(kMaxWeight));
+    return Fail(ErrorCode::kInvalidArgument, "weight " + std::to_string(params.weight) +
+                                                 " is not within 0.." + std::to_string(kMaxWeight));
   }
   return {};
 }
@@ -322,8 +319,8 @@ void Scheduler::Impl::SetWeight(Node* node, int64_t weight) {
   const int64_t v = VirtualTimeOf(node);
   if (same_class && lead > 0) {
     const __int128 scaled = static_cast<__int128>(lead) * old_divisor / node->divisor;
-    node->start = WrapAdd(v, scaled > (int64_t{1} << 60) ? int64_t{1} << 60
-                                                         : static_cast<int64_t>(scaled));
+    node->start =
+        WrapAdd(v, scaled > (int64_t{1} << 60) ? int64_t{1} << 60 : static_cast<int64_t>(scaled));
   } else if (!same_class) {
     node->start = v;
   }
@@ -342,8 +339,7 @@ void Scheduler::Impl::SetReservation(Node* node, int k, int64_t rate, int64_t no
     // Service by reservation went ahead of the weighted share; that must not count for what is
     // served by weight from here on.
     for (Node* x = node; x->parent != nullptr; x = x->parent) {
-      const int64_t limit =
-          WrapAdd(VirtualTimeOf(x), 2 * (kOp * kVirtualScale / x->divisor + 1));
+      const int64_t limit = WrapAdd(VirtualTimeOf(x), 2 * (kOp * kVirtualScale / x->divisor + 1));
       if (WrapDiff(x->start, limit) > 0) {
         x->start = limit;
         x->start_remainder = 0;

@@ -18,6 +18,7 @@ class NameSet {
   NameSet(std::string kind, Problems* problems) : kind_(std::move(kind)), problems_(problems) {}
 
   void Add(std::string_view name, int line) {
+    if (!problems_->ok()) return;
     if (const std::string why = WhyNoName(name); !why.empty()) {
       problems_->Add(line, fmt::format("{} {}: {}", kind_, Quote(name), why));
     }
@@ -27,11 +28,8 @@ class NameSet {
                                        kind_, Quote(name), it->second));
     }
   }
-  // 0 if there is no such name; -1 if there is but its line is not known.
-  [[nodiscard]] int LineOf(std::string_view name) const {
-    const auto it = lines_.find(name);
-    return it == lines_.end() ? 0 : std::max(it->second, -1);
-  }
+  // Requires: Has(name).
+  [[nodiscard]] int LineOf(std::string_view name) const { return lines_.find(name)->second; }
   [[nodiscard]] bool Has(std::string_view name) const { return lines_.contains(name); }
   [[nodiscard]] std::vector<std::string> Names() const {
     std::vector<std::string> names;
@@ -117,6 +115,7 @@ void CheckDirectiveName(const Plan& plan, const Directive& directive, const Name
 
 void CheckReferences(const Config& config, const Names& names, Problems* problems) {
   for (const Unit& unit : config.units) {
+    if (!problems->ok()) return;
     const auto report = [&](std::string_view key, std::string_view why) {
       problems->Add(LineOfKey(unit.key_lines, key, unit.line),
                     fmt::format("unit {}: {}", Quote(unit.name), why));
@@ -136,6 +135,7 @@ void CheckReferences(const Config& config, const Names& names, Problems* problem
   }
   for (const Plan& plan : config.plans) {
     for (const Directive& directive : plan.directives) {
+      if (!problems->ok()) return;
       CheckDirectiveName(plan, directive, names, problems);
     }
   }

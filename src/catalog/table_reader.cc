@@ -58,7 +58,7 @@ int TableReader::LineOf(std::string_view key) const {
 }
 
 const TomlValue* TableReader::Take(std::string_view key) {
-  known_.emplace_back(key);
+  if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.emplace_back(key);
   return Find(key);
 }
 

@@ -47,6 +47,8 @@ class TableReader {
 
   [[nodiscard]] const std::string& what() const { return what_; }
   [[nodiscard]] int line() const { return table_->line; }
+  // Nothing wrong yet, in the whole file. Costly checks are skipped otherwise.
+  [[nodiscard]] bool ok() const { return problems_->ok(); }
   [[nodiscard]] bool Has(std::string_view key) const { return Find(key) != nullptr; }
   // Of the key; of the table where the key is absent.
   [[nodiscard]] int LineOf(std::string_view key) const;

@@ -1,5 +1,5 @@
-// A scenario: units and groups, the loads that run in them, changes made while they run, and what is
-// expected. One file format for `weir sim` (virtual time) and `weir bench` (a real file).
+// A scenario: units and groups, the loads that run in them, changes made while they run, and what
+// is expected. One file format for `weir sim` (virtual time) and `weir bench` (a real file).
 //
 // PURE: text in, values out. docs/scenarios.md is the reference.
 #pragma once
@@ -18,8 +18,17 @@
 namespace weir::scenario {
 
 inline constexpr size_t kMaxLoads = 10'000;
-inline constexpr int kMaxOutstanding = 65'536;  // threads * depth of one load
+inline constexpr int kMaxOutstanding = 65'536;              // threads * depth of one load
+inline constexpr int64_t kMaxTotalOutstanding = 1'000'000;  // of all loads
+inline constexpr Duration kMinRunTime = std::chrono::milliseconds(1);
 inline constexpr Duration kMaxRunTime = std::chrono::hours(24);
+inline constexpr size_t kMaxChanges = 10'000;
+inline constexpr size_t kMaxExpects = 10'000;
+inline constexpr size_t kMaxSizes = 64;           // of one load
+inline constexpr int64_t kMinRequestBytes = 512;  // sizes are multiples of it
+inline constexpr int64_t kMaxRequestBytes = 64 * 1024 * 1024;
+inline constexpr double kMaxArrivalRate = 1e7;  // of one load, requests per second
+inline constexpr int64_t kMinFileSize = 1024 * 1024;
 
 struct SizeShare {
   int64_t bytes = 16 * 1024;
@@ -34,9 +43,9 @@ struct Load {
   std::vector<SizeShare> sizes = {SizeShare{}};
   double read_share = 1;  // 0..1
   bool sequential = false;
-  Duration think{0};      // between completion and the next request, a mean when `think_random`
+  Duration think{0};  // between completion and the next request, a mean when `think_random`
   bool think_random = false;
-  double rate = 0;        // requests per second in all (open loop, Poisson); 0 = closed loop
+  double rate = 0;  // requests per second in all (open loop, Poisson); 0 = closed loop
   Duration start{0};
   Duration stop{0};       // 0 = end of the run
   Duration burst_on{0};   // > 0: active for this long,
@@ -45,9 +54,10 @@ struct Load {
   int line = 0;
 };
 
+// Made with catalog::ApplyChanges: all keys together.
 struct Change {
   Duration at{0};
-  std::string target;  // "unit" or "unit/group"
+  std::string target;                                    // "unit" or "unit/group"
   std::vector<std::pair<std::string, std::string>> set;  // key -> value as in weir.toml
   int line = 0;
 };
@@ -55,23 +65,23 @@ struct Change {
 // One promise to be judged over [from, to): metric of a group, within bounds.
 struct Expect {
   enum class Metric {
-    kNormIops,    // mean over the window, op/s
+    kNormIops,  // mean over the window, op/s
     kRawIops,
-    kBandwidth,   // bytes/s
-    kRatio,       // norm IOPS of `group` over that of `other`
-    kWaitP99,     // ns, enqueue -> dispatch
-    kLatencyP99,  // ns, submit -> completion
-    kUtilisation, // total norm IOPS over capacity
+    kBandwidth,    // bytes/s
+    kRatio,        // norm IOPS of `group` over that of `other`
+    kWaitP99,      // ns, enqueue -> dispatch
+    kLatencyP99,   // ns, submit -> completion
+    kUtilisation,  // total norm IOPS over capacity
   };
   Metric metric = Metric::kNormIops;
   std::string group;  // empty: the device
   std::string other;  // kRatio
   Duration from{0};
-  Duration to{0};     // 0 = end of the run
+  Duration to{0};             // 0 = end of the run
   bool every_second = false;  // must hold in each whole second of the window, not only in the mean
   bool has_min = false, has_max = false;
-  double min = 0, max = 0;    // in the metric's unit
-  std::string text;           // the promise in words; made from the fields when empty
+  double min = 0, max = 0;  // in the metric's unit
+  std::string text;         // the promise in words; made from the fields when empty
   int line = 0;
 };
 
@@ -82,24 +92,26 @@ struct SimDevice {
   double noise = 0;                  // 0..1: service times vary by +- this share
   Duration stall_every{0}, stall_for{0};
   Duration slow_every{0}, slow_for{0};
-  double slow_factor = 1;            // service times in a slow phase are this much longer
-  double write_factor = 1;           // true cost of writes over what the scheduler is told
+  double slow_factor = 1;   // service times in a slow phase are this much longer
+  double write_factor = 1;  // true cost of writes over what the scheduler is told
 };
 
 struct Scenario {
   std::string title;
   Duration duration{std::chrono::seconds(10)};
   uint64_t seed = 1;
-  std::string file;          // bench: the scratch file; empty = made in the working directory
-  int64_t file_size = 0;     // bench: bytes; 0 = default
-  catalog::Config config;    // devices, units, plans, groups, directives in the same file
+  std::string file;        // bench: the scratch file; empty = made in the working directory
+  int64_t file_size = 0;   // bench: bytes; 0 = default
+  catalog::Config config;  // devices, units, plans, groups, directives in the same file
   std::vector<Load> loads;
-  std::vector<Change> changes;
+  std::vector<Change> changes;  // in order of time; each valid after those before it
   std::vector<Expect> expects;
   SimDevice sim;
 };
 
-// Errors as catalog::ParseConfig. Also: a load in an unknown or inner group, times beyond the run.
+// Errors as catalog::ParseConfig. Also: a load in an unknown or inner group, times beyond the run,
+// a change that is not valid when its time comes, more than one device, no load at all. Never
+// throws.
 [[nodiscard]] Result<Scenario> ParseScenario(std::string_view text, const std::string& file_name);
 
 }  // namespace weir::scenario

@@ -10,9 +10,17 @@
 
 namespace weir::sim {
 
+// Samples (groups x intervals) of one run; a longer run gets longer intervals than a second.
+inline constexpr int64_t kMaxSamples = 50'000;
+
+using IntervalCallback = std::function<void(const scenario::RunResult&, const scenario::Interval&)>;
+
+// The device is scenario.sim; what the scheduler is told of its capacity is the `capacity_iops` of
+// the scenario's [[device]], if written. Requests cost bytes / 16 KiB, at least half an op. A
+// request with a deadline is refused when its predicted wait is longer, as the engine does.
 // `on_interval` (may be empty) is called after each interval of virtual time.
-[[nodiscard]] Result<scenario::RunResult> Run(
-    const scenario::Scenario& scenario, uint64_t seed,
-    const std::function<void(const scenario::RunResult&, const scenario::Interval&)>& on_interval);
+// Errors: as catalog::Resolve and catalog::ApplyChanges.
+[[nodiscard]] Result<scenario::RunResult> Run(const scenario::Scenario& scenario, uint64_t seed,
+                                              const IntervalCallback& on_interval);
 
 }  // namespace weir::sim

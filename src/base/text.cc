@@ -57,20 +57,15 @@ size_t Utf8SequenceLength(std::string_view text) {
   return 0;
 }
 
-}  // namespace
-
-std::string Quote(std::string_view text, size_t max_bytes) {
-  std::string out = "\"";
+std::string Escape(std::string_view text, size_t max_bytes, bool quotes) {
+  std::string out;
   size_t i = 0;
   while (i < text.size()) {
     const char c = text[i];
     const auto byte = static_cast<uint8_t>(c);
     const size_t length = Utf8SequenceLength(text.substr(i));
-    if (i + std::max<size_t>(length, 1) > max_bytes) {
-      out += "...";
-      break;
-    }
-    if (c == '"' || c == '\\') {
+    if (i + std::max<size_t>(length, 1) > max_bytes) return out + "...";
+    if (quotes && (c == '"' || c == '\\')) {
       out += {'\\', c};
     } else if (c == '\n') {
       out += "\\n";
@@ -83,8 +78,30 @@ std::string Quote(std::string_view text, size_t max_bytes) {
     }
     i += std::max<size_t>(length, 1);
   }
-  out += '"';
   return out;
+}
+
+// "weight_iops" -> {"iops", "weight"}.
+std::vector<std::string_view> SortedWords(std::string_view name) {
+  std::vector<std::string_view> words;
+  while (true) {
+    const size_t end = name.find('_');
+    words.push_back(name.substr(0, end));
+    if (end == std::string_view::npos) break;
+    name.remove_prefix(end + 1);
+  }
+  std::sort(words.begin(), words.end());
+  return words;
+}
+
+}  // namespace
+
+std::string Quote(std::string_view text, size_t max_bytes) {
+  return '"' + Escape(text, max_bytes, true) + '"';
+}
+
+std::string Printable(std::string_view text, size_t max_bytes) {
+  return Escape(text, max_bytes, false);
 }
 
 std::string ClosestMatch(std::string_view word, const std::vector<std::string>& candidates) {
@@ -93,7 +110,8 @@ std::string ClosestMatch(std::string_view word, const std::vector<std::string>& 
   std::string match;
   for (const std::string& candidate : candidates) {
     if (candidate.size() > kMaxMatchedWord) continue;
-    const size_t distance = EditDistance(word, candidate);
+    const size_t distance =
+        SortedWords(word) == SortedWords(candidate) ? 0 : EditDistance(word, candidate);
     if (distance < best) {
       best = distance;
       match = candidate;

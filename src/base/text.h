@@ -11,9 +11,12 @@ namespace weir {
 // hostile input stays one readable line: "5x", "a\nb", "aaaa..." .
 [[nodiscard]] std::string Quote(std::string_view text, size_t max_bytes = 64);
 
+// The same without the quotes, and with '"' and '\\' as they are.
+[[nodiscard]] std::string Printable(std::string_view text, size_t max_bytes);
+
 // The candidate that `word` was probably meant to be: fewest edits, at most a third of the word's
-// length (at least one, never the whole word). Empty if none is close. Cost: O(candidates *
-// |word|), long words: none.
+// length (at least one, never the whole word); "weight_iops" and "iops_weight" are near. Empty if
+// none is close. Cost: O(candidates * |word|), long words: none.
 [[nodiscard]] std::string ClosestMatch(std::string_view word,
                                        const std::vector<std::string>& candidates);
 

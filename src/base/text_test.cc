@@ -25,6 +25,11 @@ TEST(Quote, CutsLongTextAtACharacter) {
   EXPECT_EQ(Quote("abcö", 4), "\"abc...\"");
 }
 
+TEST(Printable, KeepsQuotesAndBackslashes) {
+  EXPECT_EQ(Printable("a\"b\\c\n\xff", 64), "a\"b\\c\\n\\xFF");
+  EXPECT_EQ(Printable("abcdef", 3), "abc...");
+}
+
 TEST(Quote, RandomBytesGiveWellFormedUtf8) {
   Random random(1);
   for (int i = 0; i < 2000; ++i) {
@@ -58,6 +63,7 @@ TEST(ClosestMatch, FindsTyposAndSwapsAndCase) {
   EXPECT_EQ(ClosestMatch("MIN_IOPS", names), "min_iops");
   EXPECT_EQ(ClosestMatch("max_bandwith", names), "max_bandwidth");
   EXPECT_EQ(ClosestMatch("nmae", names), "name");
+  EXPECT_EQ(ClosestMatch("iops_max", names), "max_iops");
 }
 
 TEST(ClosestMatch, GivesNothingWhenNothingIsNear) {

@@ -26,6 +26,7 @@ inline constexpr size_t kMaxGroupsAPlan = 1'000;
 inline constexpr int kMaxPlanDepth = 6;              // plans within plans, the unit's own included
 inline constexpr size_t kMaxNodesADevice = 100'000;  // units, subplans and groups of the tree
 inline constexpr size_t kMaxNameBytes = 128;
+inline constexpr size_t kMaxWarnings = 100;  // of one Resolve; more are not said
 inline constexpr Duration kMaxBurst = std::chrono::seconds(60);
 inline constexpr int64_t kMaxFixedDepth = 65'536 * kOp;
 

@@ -94,7 +94,7 @@ Result<void> SetAll(Target* target, const KeysAndValues& values,
       return Fail(ErrorCode::kInvalidArgument, done.error().message);
     }
     if (!done) {
-      return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", key, done.error().message));
+      return Fail(ErrorCode::kInvalidArgument, fmt::format("{} = {}", key, done.error().message));
     }
     target->key_lines.erase(key);  // no longer as in the file
   }

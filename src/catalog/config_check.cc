@@ -40,7 +40,7 @@ class NameSet {
   // "; did you mean "x"?" or "; known ...: a, b, c", or what to add when there is none.
   [[nodiscard]] std::string Hint(std::string_view name) const {
     const std::vector<std::string> names = Names();
-    if (names.empty()) return fmt::format("; there is none: add a [[{}]]", kind_);
+    if (names.empty()) return fmt::format("; add a [[{}]] with this name", kind_);
     const std::string match = ClosestMatch(name, names);
     if (!match.empty()) return fmt::format("; did you mean {}?", Quote(match));
     return fmt::format("; known: {}", JoinNames(names));

@@ -20,9 +20,14 @@ void Problems::Add(int line, std::string message, ErrorCode code) {
 
 Error Problems::ToError() const {
   Error error = error_;
-  error.message = line_ > 0 ? fmt::format("{}:{}: {}", file_, line_, error_.message)
-                            : fmt::format("{}: {}", file_, error_.message);
+  error.message = AtPlace(file_, line_, error.message);
   return error;
+}
+
+std::string AtPlace(std::string_view file, int line, std::string_view message) {
+  if (file.empty()) return std::string(message);
+  return line > 0 ? fmt::format("{}:{}: {}", file, line, message)
+                  : fmt::format("{}: {}", file, message);
 }
 
 std::string WhyNoName(std::string_view name) {
@@ -227,16 +232,19 @@ void TableReader::Require(std::string_view key, std::string_view fix) {
   required_.push_back({std::string(key), std::string(fix)});
 }
 
-void TableReader::Report(std::string_view key, std::string_view shown, std::string_view why) {
-  problems_->Add(LineOf(key), fmt::format("{}{}{}: {}", Opening(), key, shown, why));
+void TableReader::Report(std::string_view key, std::string_view why) {
+  problems_->Add(LineOf(key), fmt::format("{}{}{}", Opening(), key, why));
 }
 
 void TableReader::Reject(std::string_view key, std::string_view why) {
   const TomlValue* value = Find(key);
-  Report(key, value == nullptr ? "" : " = " + ShowValue(*value), why);
+  Report(key, value == nullptr ? fmt::format(": {}", why)
+                               : fmt::format(" = {}: {}", ShowValue(*value), why));
 }
 
-void TableReader::RejectValue(std::string_view key, std::string_view why) { Report(key, "", why); }
+void TableReader::RejectValue(std::string_view key, std::string_view why) {
+  Report(key, fmt::format(" = {}", why));
+}
 
 void TableReader::RejectTable(std::string_view why) {
   problems_->Add(table_->line, fmt::format("{}{}", Opening(), why));

@@ -20,6 +20,9 @@
 
 namespace weir::catalog {
 
+// "FILE:LINE: MESSAGE", without what is not known (empty, 0).
+[[nodiscard]] std::string AtPlace(std::string_view file, int line, std::string_view message);
+
 // The first problem of a file.
 class Problems {
  public:
@@ -82,7 +85,7 @@ class TableReader {
   void Require(std::string_view key, std::string_view fix);
   // "WHAT: KEY = VALUE: WHY", at the key's line.
   void Reject(std::string_view key, std::string_view why);
-  // "WHAT: KEY: WHY", where `why` quotes the value already.
+  // "WHAT: KEY = WHY", where `why` begins with the value.
   void RejectValue(std::string_view key, std::string_view why);
   // "WHAT: WHY", at the table's line.
   void RejectTable(std::string_view why);
@@ -98,7 +101,7 @@ class TableReader {
   };
   [[nodiscard]] const TomlValue* Find(std::string_view key) const;
   std::string TextOf(const TomlValue& value, std::string_view key);
-  void Report(std::string_view key, std::string_view shown, std::string_view why);
+  void Report(std::string_view key, std::string_view why);
   [[nodiscard]] std::string Opening() const;
 
   Problems* problems_;

@@ -118,12 +118,11 @@ Result<TomlValue> ParseOrThrow(std::string_view text, const std::string& file) {
   if (Result<void> size = CheckSize(text, file); !size) return tl::unexpected(size.error());
   const toml::parse_result parsed = toml::parse(text, file);
   if (!parsed) {
-    const std::string why = Quote(parsed.error().description(), 300);
     return Fail(
         ErrorCode::kInvalidArgument,
         fmt::format("{}:{}: not valid TOML (column {}): {}", file, LineOf(parsed.error().source()),
                     static_cast<int>(parsed.error().source().begin.column),
-                    std::string_view(why).substr(1, why.size() - 2)));
+                    Printable(parsed.error().description(), 300)));
   }
   return Convert(parsed.table());
 }

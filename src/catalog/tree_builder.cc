@@ -51,8 +51,9 @@ TreeBuilder::TreeBuilder(const Config& config, const PlanIndex& plans, Problems*
                          std::vector<std::string>* warnings)
     : config_(config), plans_(plans), problems_(problems), warnings_(warnings) {}
 
-void TreeBuilder::Warn(std::string message) {
-  if (warnings_ != nullptr) warnings_->push_back(std::move(message));
+void TreeBuilder::Warn(int line, std::string message) {
+  if (warnings_ == nullptr || warnings_->size() >= kMaxWarnings) return;
+  warnings_->push_back(AtPlace(config_.file, line, message));
 }
 
 int TreeBuilder::Append(std::string path, int parent, const ResourceParams& params, bool leaf) {
@@ -127,7 +128,7 @@ void TreeBuilder::AddDirective(const Unit& unit, const Plan& plan, const Directi
                                Quote(plan.name), Quote(subplan->name)));
     return;
   }
-  CheckHasBase(unit, plan, directive, node);
+  CheckHasBase(plan, directive, node);
   Node child;
   child.path = path;
   child.base = Part(unit, plan, directive, node);
@@ -146,8 +147,7 @@ void TreeBuilder::AddDirective(const Unit& unit, const Plan& plan, const Directi
 }
 
 // A percentage of a limit that is not set, or of a reservation of 0, would mean nothing.
-void TreeBuilder::CheckHasBase(const Unit& unit, const Plan& plan, const Directive& directive,
-                               const Node& node) {
+void TreeBuilder::CheckHasBase(const Plan& plan, const Directive& directive, const Node& node) {
   const auto unlimited = [&](Dimension d) {
     return std::all_of(std::begin(kAllScopes), std::end(kAllScopes),
                        [&](Scope s) { return node.base.MaxOf(d, s) == kUnlimited; });
@@ -157,14 +157,14 @@ void TreeBuilder::CheckHasBase(const Unit& unit, const Plan& plan, const Directi
     const int64_t part = Millionths(percent);
     if (!base_is_missing || part < 0 || part == (is_max ? kWhole : 0)) return;
     const std::string message = fmt::format(
-        "directive {} of plan {}: {} = {} %: unit {} has no {}, so there is nothing to take a part "
-        "of; set {} of the unit, or remove this",
-        Quote(directive.group_or_subplan), Quote(plan.name), key, percent, Quote(unit.name), key,
-        key);
+        "directive {} of plan {}: {} = {} %: {} has no {} to take a part of; set it there, or "
+        "remove this",
+        Quote(directive.group_or_subplan), Quote(plan.name), key, percent, Quote(node.path), key);
+    const int line = LineOfKey(directive.key_lines, key, directive.line);
     if (is_max || config_.strict) {
-      problems_->Add(LineOfKey(directive.key_lines, key, directive.line), message);
+      problems_->Add(line, message);
     } else {
-      Warn(message);
+      Warn(line, message);
     }
   };
   const ResourceParams& base = node.base;
@@ -226,10 +226,11 @@ void CheckCapacity(const Config& config, std::string_view device, int64_t capaci
   const std::string list = JoinNames(parts, 8);
   if (crossing == nullptr) {
     if (warnings != nullptr) {
-      warnings->push_back(
+      warnings->push_back(AtPlace(
+          config.file, 0,
           fmt::format("reservations of {} add up to {}, more than 90 % of the capacity of {}: "
                       "little is left to share by weight ({})",
-                      where, FormatOpsRate(total), FormatOpsRate(capacity), list));
+                      where, FormatOpsRate(total), FormatOpsRate(capacity), list)));
     }
     return;
   }
@@ -238,10 +239,11 @@ void CheckCapacity(const Config& config, std::string_view device, int64_t capaci
       "KiB an operation): each will get its share in proportion to its reservation; lower some "
       "min_iops",
       where, FormatOpsRate(total), FormatOpsRate(capacity), list);
+  const int line = LineOfKey(crossing->key_lines, "min_iops", crossing->line);
   if (config.strict) {
-    problems->Add(LineOfKey(crossing->key_lines, "min_iops", crossing->line), message);
+    problems->Add(line, message);
   } else if (warnings != nullptr) {
-    warnings->push_back(message);
+    warnings->push_back(AtPlace(config.file, line, message));
   }
 }
 

@@ -32,13 +32,12 @@ class TreeBuilder {
                     const Node& node, int level);
   ResourceParams Part(const Unit& unit, const Plan& plan, const Directive& directive,
                       const Node& node);
-  void CheckHasBase(const Unit& unit, const Plan& plan, const Directive& directive,
-                    const Node& node);
+  void CheckHasBase(const Plan& plan, const Directive& directive, const Node& node);
   void AddOtherGroups(const Node& node);
   bool Register(const Unit& unit, const Plan& plan, const Directive& directive,
                 const std::string& path);
   int Append(std::string path, int parent, const ResourceParams& params, bool leaf);
-  void Warn(std::string message);
+  void Warn(int line, std::string message);
 
   const Config& config_;
   const PlanIndex& plans_;

@@ -40,14 +40,14 @@ inline constexpr int64_t kMaxEngineRequestBytes = core::kMaxRequestBytes;  // of
 inline constexpr int kMaxEngineIoVectors = 1024;
 
 struct EngineOptions {
-  core::SchedulerOptions scheduler;
-  core::CostModel cost_model;
+  core::SchedulerOptions scheduler{};
+  core::CostModel cost_model{};
 
   // False: every request goes straight to the ring in order of arrival. Groups exist, requests are
   // counted for them, nothing is held back or preferred. For comparisons.
   bool isolation = true;
 
-  // Requests accepted and not yet completed; about 320 bytes of memory each, touched when used.
+  // Requests accepted and not yet completed; about 400 bytes of memory each, touched when used.
   uint32_t max_outstanding = 65'536;
   // When max_outstanding is reached, Submit waits for a completion instead of failing. Never on
   // the owner thread, where it always fails.
@@ -65,7 +65,7 @@ struct EngineOptions {
   // Corrects the cost model slowly by what the device does while it is kept full.
   bool learn_costs = true;
 
-  std::string thread_name = "weir-io";  // at most 15 characters
+  std::string thread_name{"weir-io"};  // at most 15 characters
 };
 
 // Names an open file of the engine. A closed file's id is never mistaken for a later one's.
@@ -94,8 +94,8 @@ enum class IoOp : uint8_t { kRead, kWrite, kFsync, kFdatasync };
 
 struct IoRequest {
   IoOp op = IoOp::kRead;
-  FileId file;
-  core::GroupId group;     // a leaf
+  FileId file{};
+  core::GroupId group{};   // a leaf
   void* buffer = nullptr;  // stays valid until the completion; O_DIRECT files need it aligned
   int64_t bytes = 0;       // 0 <= bytes <= kMaxEngineRequestBytes
   int64_t offset = 0;      // >= 0
@@ -164,12 +164,12 @@ class IoCallback {
 struct GroupChange {
   enum class Kind : uint8_t { kAdd, kSetParams, kMove, kRemove };
   Kind kind = Kind::kSetParams;
-  core::GroupId group;     // kSetParams, kMove, kRemove
-  core::GroupId parent;    // kAdd, kMove
-  int parent_change = -1;  // kAdd, kMove: >= 0: under the group that this earlier element adds
-  ResourceParams params;   // kAdd, kSetParams
+  core::GroupId group{};    // kSetParams, kMove, kRemove
+  core::GroupId parent{};   // kAdd, kMove
+  int parent_change = -1;   // kAdd, kMove: >= 0: under the group that this earlier element adds
+  ResourceParams params{};  // kAdd, kSetParams
   // kRemove: queued requests go on in this group; without: they complete with kCancelled.
-  std::optional<core::GroupId> queued_to;
+  std::optional<core::GroupId> queued_to{};
 };
 
 enum class CancelOutcome : uint8_t {
@@ -204,7 +204,8 @@ class Engine {
   // Starts the owner thread. Errors: kInvalidArgument (an option out of its range); kUnavailable
   // (io_uring_setup failed; the message says why and what to do; sys_errno).
   [[nodiscard]] static Result<std::unique_ptr<Engine>> Create(EngineOptions options);
-  ~Engine();  // as Stop(StopMode::kCancel)
+  // As Stop(StopMode::kCancel). Not inside a callback.
+  ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 

@@ -188,7 +188,8 @@ std::vector<TableReader> TableReader::Tables(std::string_view key, size_t max) {
   const TomlValue* value = Take(key);
   std::vector<TableReader> readers;
   if (value == nullptr) return readers;
-  const std::string where = what_.empty() ? "" : " of " + what_;
+  const bool nested = !what_.empty();
+  const std::string where = nested ? " of " + what_ : "";
   if (value->kind != TomlValue::Kind::kArray) {
     Reject(key, fmt::format("write [[{}]], with two brackets: there may be several", key));
     return readers;
@@ -203,13 +204,16 @@ std::vector<TableReader> TableReader::Tables(std::string_view key, size_t max) {
   for (size_t i = 0; i < value->children.size(); ++i) {
     const TomlValue& table = value->children[i];
     if (table.kind != TomlValue::Kind::kTable) {
-      problems_->Add(table.line, fmt::format("{} = {}{}: it must be a table, written [[{}]]", key,
-                                             ShowValue(table), where, key));
+      problems_->Add(table.line,
+                     fmt::format("{} = {}{}: it must be a table, {}", key, ShowValue(table), where,
+                                 nested ? "{ ... }" : fmt::format("written [[{}]]", key)));
       return readers;
     }
     std::string name = std::to_string(i + 1);
     for (const TomlValue& child : table.children) {
-      const bool names_it = child.key == "name" || child.key == "group" || child.key == "subplan";
+      const bool names_it =
+          child.key == "name" ||
+          (key == "directive" && (child.key == "group" || child.key == "subplan"));
       if (names_it && child.kind == TomlValue::Kind::kString) name = Quote(child.text);
       if (child.key == "name") break;
     }
@@ -222,7 +226,8 @@ std::vector<TableReader> TableReader::Table(std::string_view key) {
   const TomlValue* value = Take(key);
   if (value == nullptr) return {};
   if (value->kind != TomlValue::Kind::kTable) {
-    Reject(key, fmt::format("it must be a table, written [{}]", key));
+    Reject(key, what_.empty() ? fmt::format("it must be a table, written [{}]", key)
+                              : "it must be a table, { ... }");
     return {};
   }
   return {TableReader(problems_, *value, std::string(key))};

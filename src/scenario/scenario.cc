@@ -247,18 +247,10 @@ void CheckExpectedGroups(TableReader* reader, const Expect& expect, const Tree& 
       reader->Require("group", "a ratio needs group and other");
       reader->Require("other", "a ratio needs group and other");
       break;
-    case Expect::Metric::kWaitP99:
-    case Expect::Metric::kLatencyP99:
-      reader->Require("group", "say whose");
-      break;
     default:
       break;
   }
-  if (expect.metric == Expect::Metric::kLatencyP99 && !whole_device) {
-    CheckLeaf(reader, "group", expect.group, tree);
-  } else if (!whole_device) {
-    CheckNode(reader, "group", expect.group, tree);
-  }
+  if (!whole_device) CheckNode(reader, "group", expect.group, tree);
   if (!reader->Has("other")) return;
   CheckNode(reader, "other", expect.other, tree);
   if (expect.metric != Expect::Metric::kRatio) {

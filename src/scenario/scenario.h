@@ -74,7 +74,7 @@ struct Expect {
     kUtilisation,  // total norm IOPS over capacity
   };
   Metric metric = Metric::kNormIops;
-  std::string group;  // empty: the device
+  std::string group;  // any unit, subplan or group; empty: the device
   std::string other;  // kRatio
   Duration from{0};
   Duration to{0};             // 0 = end of the run

@@ -207,7 +207,7 @@ bool World::IssueOne(Load* load, bool answered) {
   r->answered = answered;
   if (spec.fail_fast && spec.deadline.count() > 0 &&
       scheduler_.PredictWait(spec.group, request.direction, request.cost, request.raw,
-                             request.bytes, now_) > spec.deadline) {
+                             request.bytes, now_) >= spec.deadline) {
     ++load->rejected;
     Release(r);
     return false;
@@ -302,11 +302,13 @@ void World::GiveBack(SimRequest* r) {
   }
   if (!Sending(load)) return;
   ++load.busy;
-  int64_t think = load.spec.think.count();
+  auto think = static_cast<double>(load.spec.think.count());
   if (load.spec.think_random) {
-    think = static_cast<int64_t>(random_.Exponential(static_cast<double>(think)));
+    think = random_.Exponential(think);
+  } else if (load.spec.think_spread > 0) {
+    think *= 1 + load.spec.think_spread * (2 * random_.Uniform() - 1);
   }
-  Schedule(ToNanos(now_) + think, EventKind::kThinkDone, index, nullptr);
+  Schedule(ToNanos(now_) + static_cast<int64_t>(think), EventKind::kThinkDone, index, nullptr);
 }
 
 // --- Between the scheduler and the device

@@ -35,11 +35,12 @@ struct WorldOptions {
 struct LoadSpec {
   core::GroupId group;
 
-  // Closed loop: `outstanding` requests, each followed by the next after `think` (a mean of an
-  // exponential distribution when `think_random`). Open loop when rate > 0: Poisson arrivals, or
-  // equally spaced ones when `even`.
+  // Closed loop: `outstanding` requests, each followed by the next after `think`: uniform within
+  // +- think_spread (0..1) of it, or exponential with that mean when `think_random`. Open loop when
+  // rate > 0: Poisson arrivals, or equally spaced ones when `even`.
   int outstanding = 1;
   Duration think{0};
+  double think_spread = 0;
   bool think_random = false;
   double rate = 0;  // per second
   bool even = false;
@@ -49,7 +50,7 @@ struct LoadSpec {
   Duration burst_on{0}, burst_off{0};  // active, silent, active, ...; 0 = always active
   bool burst_random = false;           // exponential with these means
   Duration deadline{0};                // of each request; 0 = none
-  // Do not queue a request whose predicted wait exceeds its deadline; it counts as rejected, and a
+  // Do not queue a request whose predicted wait reaches its deadline; it counts as rejected, and a
   // closed loop tries again after kRetryAfterReject.
   bool fail_fast = false;
 

@@ -16,10 +16,11 @@ namespace weir {
 //
 // kCompact: counts only, so that recording touches one cache line; max() and mean() are then those
 // of the buckets, within the same error.
-template <int kSubBits, bool kCompact = false>
+// kFloorBits: values are counted in steps of 2^kFloorBits ns (the error is at least that).
+template <int kSubBits, bool kCompact = false, int kFloorBits = 0>
 class LogHistogram {
  public:
-  static constexpr int kOctaves = 41 - kSubBits;
+  static constexpr int kOctaves = 41 - kFloorBits - kSubBits;
   static constexpr int kBuckets = (kOctaves + 1) << kSubBits;
 
   void Record(Duration value) { RecordNanos(value.count()); }
@@ -82,17 +83,22 @@ class LogHistogram {
 
  private:
   static int BucketOf(int64_t ns) {
-    if (ns < (int64_t{1} << kSubBits)) return ns < 0 ? 0 : static_cast<int>(ns);
-    const int octave = 63 - std::countl_zero(static_cast<uint64_t>(ns)) - kSubBits;
+    if (ns < 0) return 0;
+    const int64_t steps = ns >> kFloorBits;
+    if (steps < (int64_t{1} << kSubBits)) return static_cast<int>(steps);
+    const int octave = 63 - std::countl_zero(static_cast<uint64_t>(steps)) - kSubBits;
     if (octave >= kOctaves) return kBuckets - 1;
     return ((octave + 1) << kSubBits) +
-           static_cast<int>((ns >> octave) & ((int64_t{1} << kSubBits) - 1));
+           static_cast<int>((steps >> octave) & ((int64_t{1} << kSubBits) - 1));
   }
   static int64_t UpperEdge(int bucket) {
-    if (bucket < (1 << kSubBits)) return bucket;
-    const int octave = (bucket >> kSubBits) - 1;
-    const int64_t sub = bucket & ((1 << kSubBits) - 1);
-    return (((int64_t{1} << kSubBits) + sub + 1) << octave) - 1;
+    int64_t steps = bucket + 1;
+    if (bucket >= (1 << kSubBits)) {
+      const int octave = (bucket >> kSubBits) - 1;
+      const int64_t sub = bucket & ((1 << kSubBits) - 1);
+      steps = ((int64_t{1} << kSubBits) + sub + 1) << octave;
+    }
+    return (steps << kFloorBits) - 1;
   }
 
   std::array<uint32_t, kBuckets> counts_{};
@@ -100,8 +106,9 @@ class LogHistogram {
   int64_t max_ns_ = 0;
 };
 
-using CoarseHistogram =
-    LogHistogram<3, true>;              // within 12.5 %, 1.3 kB: two a leaf of the scheduler
-using FineHistogram = LogHistogram<6>;  // within 1.6 %, 9 kB: reports
+// Within 12.5 % (and 0.5 us), 960 bytes: two a leaf of the scheduler.
+using CoarseHistogram = LogHistogram<3, true, 9>;
+// Within 1.6 %, 9 kB: reports.
+using FineHistogram = LogHistogram<6>;
 
 }  // namespace weir

@@ -60,7 +60,7 @@ struct RequestFifo {
 
 // A reservation in one dimension, as a tag in the parent's clock: lag = (clock - tag) * rate. The
 // tag of a waiting node stands still, so its lag grows by itself.
-struct alignas(64) Reservation {
+struct Reservation {
   int64_t tag = 0;
   int64_t rate = 0;       // units per second
   int64_t remainder = 0;  // of the tag's division
@@ -72,13 +72,21 @@ struct alignas(64) Reservation {
 
 enum class Place : uint8_t { kNone, kWaiting, kDue };
 
-// The children of a node, in order of what they are owed. All arrays by direction: a parent can
-// skip a child that has only the direction a limit blocks.
+// What a node keeps for its children. All heaps by direction: a parent can skip a child that has
+// only the direction a limit blocks.
 struct ChildHeaps {
   IndexedHeap<struct Node> weighted[2];  // by virtual start
   IndexedHeap<struct Node> leftover[2];  // weight 0, by virtual start
   IndexedHeap<struct Node> waiting[2];   // reservations not yet due, by due time
   IndexedHeap<struct Node> due[2];       // due reservations, by deadline
+
+  int64_t virtual_time = 0;           // V of the weighted children
+  int64_t leftover_virtual_time = 0;  // V of the weight-0 children
+  int64_t recent_step = 0;            // of V, decaying maximum
+  int64_t recent_advance = 0;         // of V in 10 ms
+  int64_t advance_from = 0;
+  int64_t advance_since = 0;
+  int64_t last_open[2] = {0, 0};  // clock when the direction was last open down to here
 };
 
 struct PhaseCount {
@@ -91,8 +99,21 @@ struct LeafHistograms {
   CoarseHistogram service;
 };
 
-// One cache line each, in the order in which a dispatch touches them; at ten thousand groups the
-// cost of a dispatch is that of the lines it misses.
+// What is seldom touched.
+struct NodeDetails {
+  int64_t blocked_since[2] = {0, 0};
+  std::array<int64_t, kDimensions * kScopes> blocked_ns{};
+  std::array<std::array<int64_t, kDirections>, kDimensions> departed{};
+  uint64_t cancelled = 0, expired = 0, throttle_timeouts = 0;
+  uint32_t index = 0;
+  uint32_t generation = 0;
+  uint32_t pins = 0;  // removed children, and expedited requests, that still need this node
+  std::vector<Node*> children;
+  ResourceParams params;
+};
+
+// Seven cache lines in the order in which a dispatch touches them: at ten thousand groups it costs
+// what the lines and pages cost that it misses.
 struct alignas(64) Node {
   // Line 0: who can be served, and the place in the weighted order.
   Node* parent = nullptr;
@@ -109,55 +130,53 @@ struct alignas(64) Node {
   uint8_t blocked_by[2] = {0, 0};  // bucket index
   int64_t start = 0;               // S: virtual start of the next request
   int64_t start_remainder = 0;
-  int64_t weight = 1;
-  int64_t divisor = 1;                // max(weight, 1)
+  int32_t weight = 1;
+  int32_t divisor = 1;                // max(weight, 1)
+  int64_t clock_offset = 0;           // clock(this) = clock(parent) - offset
   std::unique_ptr<ChildHeaps> heaps;  // inner nodes
 
-  // Line 1: positions and reservation keys, in the parent's clock.
+  // Line 1: reservation keys, in the parent's clock; positions in heaps.
   int64_t due_time[2] = {kNoKey, kNoKey};
   int64_t deadline[2] = {kNoKey, kNoKey};
   uint32_t heap_pos[kHeapSlots] = {};
-  uint32_t sync_queued = 0;  // of a leaf
-  std::unique_ptr<std::array<Bucket, 9>> buckets;
+  uint32_t sync_queued = 0;           // of a leaf
+  std::unique_ptr<Bucket[]> buckets;  // one for each bit of bucket_mask, in its order
 
-  // Line 2 (and 3, 4 when set): reservations by dimension.
-  std::array<Reservation, kDimensions> reservation;
+  // Line 2.
+  Reservation norm_reservation;
+  std::unique_ptr<std::array<Reservation, 2>> other_reservations;  // raw, bytes
 
-  // As a leaf.
-  RequestFifo fifo[2];
-  int reads_in_a_row = 0;   // passed while writes waited
-  int writes_in_a_row = 0;  // and the reverse
-  uint64_t in_flight = 0;
+  // Lines 3 and 4, as a leaf: reads, writes.
+  RequestFifo reads;
   uint64_t completed = 0;
   std::unique_ptr<LeafHistograms> histograms;
+  RequestFifo writes;
+  uint32_t in_flight = 0;
+  uint16_t reads_in_a_row = 0;   // passed while writes waited
+  uint16_t writes_in_a_row = 0;  // and the reverse
+  std::unique_ptr<NodeDetails> details = std::make_unique<NodeDetails>();
 
-  // Counters.
-  alignas(64) std::array<std::array<int64_t, kDirections>, kDimensions> served{};
+  // Lines 5 and 6: counters.
+  std::array<std::array<int64_t, kDirections>, kDimensions> served{};
   int64_t asleep_since = 0;
-  alignas(64) std::array<PhaseCount, kPhases> by_phase{};
+  int64_t unused = 0;
+  std::array<PhaseCount, kPhases> by_phase{};
 
-  // As a parent.
-  alignas(64) int64_t virtual_time = 0;  // V of the weighted children
-  int64_t leftover_virtual_time = 0;     // V of the weight-0 children
-  int64_t clock_offset = 0;              // clock(this) = clock(parent) - offset
-  int64_t recent_step = 0;               // of V, decaying maximum
-  int64_t recent_advance = 0;            // of V in 10 ms
-  int64_t advance_from = 0;
-  int64_t advance_since = 0;
-  int64_t last_open[2] = {0, 0};  // clock when the direction was last open down to here
-
-  // Seldom.
-  int64_t blocked_since[2] = {0, 0};
-  std::array<int64_t, 9> blocked_ns{};
-  std::array<std::array<int64_t, kDirections>, kDimensions> departed{};
-  uint64_t cancelled = 0, expired = 0, throttle_timeouts = 0;
-  uint32_t index = 0;
-  uint32_t generation = 0;
-  uint32_t pins = 0;  // removed children, and expedited requests, that still need this node
-  std::vector<Node*> children;
-  ResourceParams params;
-
-  [[nodiscard]] GroupId id() const { return GroupId{index, generation}; }
+  [[nodiscard]] GroupId id() const { return GroupId{details->index, details->generation}; }
+  [[nodiscard]] RequestFifo& Fifo(int d) { return d == 0 ? reads : writes; }
+  [[nodiscard]] const RequestFifo& Fifo(int d) const { return d == 0 ? reads : writes; }
+  [[nodiscard]] RequestFifo& Fifo(Direction d) { return Fifo(static_cast<int>(d)); }
+  [[nodiscard]] Reservation& ReservationOf(int k) {
+    return k == 0 ? norm_reservation : (*other_reservations)[static_cast<size_t>(k - 1)];
+  }
+  [[nodiscard]] const Reservation& ReservationOf(int k) const {
+    return k == 0 ? norm_reservation : (*other_reservations)[static_cast<size_t>(k - 1)];
+  }
+  // Requires: bit `i` of bucket_mask.
+  [[nodiscard]] Bucket& BucketAt(int i) const {
+    return buckets[static_cast<size_t>(__builtin_popcount(bucket_mask & ((1u << i) - 1)))];
+  }
 };
+static_assert(sizeof(Node) == 7 * 64);
 
 }  // namespace weir::core

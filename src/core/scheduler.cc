@@ -38,7 +38,7 @@ Result<void> Scheduler::Enqueue(Request* request, TimePoint now) {
   if (request->sync) ++leaf->sync_queued;
   s.NoteSize(request->cost, t);
 
-  RequestFifo& fifo = leaf->fifo[static_cast<int>(request->direction)];
+  RequestFifo& fifo = leaf->Fifo(request->direction);
   fifo.PushBack(request);
   if (fifo.size == 1) {
     leaf->queued |= BitOf(request->direction);
@@ -88,7 +88,7 @@ Request* Scheduler::Dispatch(TimePoint now) {
   Node* leaf = s.Descend(due_only, t, &path);
   if (leaf == nullptr) return nullptr;
   const Direction direction = Impl::ChooseDirection(leaf, path.mask, t);
-  Request* request = leaf->fifo[static_cast<int>(direction)].head;
+  Request* request = leaf->Fifo(direction).head;
   s.TakeFromFifo(request);
   request->phase = Phase::kWeight;
   for (int i = 0; i < path.length; ++i) {
@@ -170,15 +170,15 @@ Node* Scheduler::Impl::PickChild(Node* parent, int64_t clock, uint8_t mask, bool
 Direction Scheduler::Impl::ChooseDirection(Node* leaf, uint8_t mask, int64_t now) {
   if (mask == kReadBit) {
     leaf->writes_in_a_row = 0;
-    if (leaf->fifo[1].size != 0) ++leaf->reads_in_a_row;
+    if (leaf->writes.size != 0) ++leaf->reads_in_a_row;
     return Direction::kRead;
   }
   if (mask == kWriteBit) {
     leaf->reads_in_a_row = 0;
-    if (leaf->fifo[0].size != 0) ++leaf->writes_in_a_row;
+    if (leaf->reads.size != 0) ++leaf->writes_in_a_row;
     return Direction::kWrite;
   }
-  const bool aged = now - ToNanos(leaf->fifo[1].head->enqueued_at) > kWriteAge;
+  const bool aged = now - ToNanos(leaf->writes.head->enqueued_at) > kWriteAge;
   const bool write = leaf->sync_queued != 0 ? leaf->writes_in_a_row < kWritesPerRead
                                             : leaf->reads_in_a_row >= (aged ? 1 : kReadsPerWrite);
   if (write) {
@@ -193,7 +193,7 @@ Direction Scheduler::Impl::ChooseDirection(Node* leaf, uint8_t mask, int64_t now
 
 void Scheduler::Impl::TakeFromFifo(Request* request) {
   Node* leaf = request->leaf_;
-  RequestFifo& fifo = leaf->fifo[static_cast<int>(request->direction)];
+  RequestFifo& fifo = leaf->Fifo(request->direction);
   fifo.Remove(request);
   deadlines.Remove(request);
   if (request->sync) --leaf->sync_queued;
@@ -245,7 +245,7 @@ void Scheduler::Impl::ChargeLimits(Node* node, const Request& request, int64_t n
   for (unsigned mask = node->bucket_mask & kBucketsOf[static_cast<int>(request.direction)];
        mask != 0; mask &= mask - 1) {
     const int i = __builtin_ctz(mask);
-    Bucket& bucket = (*node->buckets)[static_cast<size_t>(i)];
+    Bucket& bucket = node->BucketAt(i);
     bucket.Charge(amounts[i / kScopes], now, burst_ns);
     closed = closed || bucket.OpenAt() > now;
   }
@@ -257,7 +257,7 @@ void Scheduler::Impl::ChargeLimits(Node* node, const Request& request, int64_t n
 void Scheduler::Impl::ChargeReservation(Node* node, const Request& request, int64_t parent_clock) {
   for (uint8_t mask = node->min_mask; mask != 0; mask &= static_cast<uint8_t>(mask - 1)) {
     const int k = __builtin_ctz(mask);
-    Reservation& r = node->reservation[static_cast<size_t>(k)];
+    Reservation& r = node->ReservationOf(k);
     int64_t amount = request.cost;
     if (k == 1) amount = std::max(request.raw, PricedRaw(request.cost));
     if (k == 2) amount = std::max(request.bytes, PricedBytes(request.cost));
@@ -281,14 +281,14 @@ void Scheduler::Impl::ChargeReservation(Node* node, const Request& request, int6
 int64_t Scheduler::Impl::Lead(const Node& node, int64_t step) const {
   int64_t lead = kLeadRequests * (step + 1);
   if (node.weight != 0) {
-    lead = std::max(lead, kLeadSteps * node.parent->recent_step);
-    lead = std::max(lead, kLeadAdvances * node.parent->recent_advance);
+    lead = std::max(lead, kLeadSteps * node.parent->heaps->recent_step);
+    lead = std::max(lead, kLeadAdvances * node.parent->heaps->recent_advance);
   }
   return lead;
 }
 
 void Scheduler::Impl::ChargeWeight(Node* node, int64_t cost, Phase phase, int64_t now) {
-  Node* parent = node->parent;
+  ChildHeaps* parent = node->parent->heaps.get();
   const int64_t numerator = cost * kVirtualScale + node->start_remainder;
   const int64_t step = numerator / node->divisor;
   const int64_t remainder = numerator - step * node->divisor;
@@ -357,7 +357,7 @@ void Scheduler::Impl::CorrectCost(Request* request, int64_t delta, int64_t now) 
   for (Node* node = request->leaf_; node != nullptr; node = node->parent) {
     node->served[0][d] += delta;
     for (unsigned mask = node->bucket_mask & kBucketsOf[d] & 0b111; mask != 0; mask &= mask - 1) {
-      Bucket& bucket = (*node->buckets)[static_cast<size_t>(__builtin_ctz(mask))];
+      Bucket& bucket = node->BucketAt(__builtin_ctz(mask));
       if (delta > 0) {
         bucket.Charge(size, now, burst_ns);
       } else {
@@ -365,8 +365,8 @@ void Scheduler::Impl::CorrectCost(Request* request, int64_t delta, int64_t now) 
       }
     }
     if ((node->min_mask & 1) != 0) {
-      const int64_t ns = NanosAt(size, node->reservation[0].rate);
-      node->reservation[0].tag += delta < 0 ? -ns : ns;
+      const int64_t ns = NanosAt(size, node->norm_reservation.rate);
+      node->norm_reservation.tag += delta < 0 ? -ns : ns;
     }
     const int64_t step = size * kVirtualScale / node->divisor;
     node->start = WrapAdd(node->start, delta < 0 ? -step : step);
@@ -380,7 +380,7 @@ void Scheduler::Impl::Withdraw(Request* request, int64_t now) {
   if (request->state_ == Request::State::kExpedited) {
     expedited.Remove(request);
     deadlines.Remove(request);
-    --request->leaf_->pins;
+    --request->leaf_->details->pins;
   } else {
     TakeFromFifo(request);
     FixUp(request->leaf_, now);
@@ -392,7 +392,7 @@ bool Scheduler::Cancel(Request* request, TimePoint now) {
   if (request->state_ != Request::State::kQueued && request->state_ != Request::State::kExpedited) {
     return false;
   }
-  ++request->leaf_->cancelled;
+  ++request->leaf_->details->cancelled;
   Node* leaf = request->leaf_;
   impl_->Withdraw(request, ToNanos(now));
   if (leaf->removed) impl_->FreeIfUnused(leaf);
@@ -406,7 +406,7 @@ bool Scheduler::Expedite(Request* request, TimePoint now) {
   impl_->Withdraw(request, ToNanos(now));
   request->state_ = Request::State::kExpedited;
   impl_->expedited.PushBack(request);
-  ++leaf->pins;  // stays named by the request even if it is removed
+  ++leaf->details->pins;  // stays named by the request even if it is removed
   if (had_deadline) impl_->deadlines.Push(request);
   return true;
 }
@@ -416,7 +416,7 @@ Request* Scheduler::Impl::DispatchExpedited(int64_t now, bool in_headroom) {
   expedited.Remove(request);
   deadlines.Remove(request);
   Node* leaf = request->leaf_;
-  --leaf->pins;
+  --leaf->details->pins;
   request->phase = Phase::kExpedited;
   if (leaf->removed) {  // nobody left to charge
     Started(request, in_headroom, now);
@@ -441,10 +441,10 @@ Request* Scheduler::PopExpired(TimePoint now) {
   Request* request = s.deadlines.top();
   if (request == nullptr || request->deadline > now) return nullptr;
   Node* leaf = request->leaf_;
-  ++leaf->expired;
+  ++leaf->details->expired;
   for (Node* node = leaf; node != nullptr; node = node->parent) {
     if ((node->blocked & BitOf(request->direction)) != 0) {
-      ++leaf->throttle_timeouts;
+      ++leaf->details->throttle_timeouts;
       break;
     }
   }

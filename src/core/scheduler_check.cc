@@ -40,15 +40,15 @@ void Scheduler::Impl::CheckNode(const Node& node, int64_t now) const {
   }
   if (node.leaf) {
     for (int d = 0; d < 2; ++d) {
-      CheckFifo(node.fifo[d]);
-      WEIR_CHECK(((node.queued >> d & 1) != 0) == (node.fifo[d].size != 0));
+      CheckFifo(node.Fifo(d));
+      WEIR_CHECK(((node.queued >> d & 1) != 0) == (node.Fifo(d).size != 0));
     }
     return;
   }
   uint8_t queued = 0;
-  std::array<std::array<int64_t, kDirections>, kDimensions> served = node.departed;
+  std::array<std::array<int64_t, kDirections>, kDimensions> served = node.details->departed;
   size_t weighted[2] = {0, 0}, leftover[2] = {0, 0};
-  for (const Node* child : node.children) {
+  for (const Node* child : node.details->children) {
     WEIR_CHECK(child->parent == &node && child->level == node.level + 1);
     CheckNode(*child, now);
     queued |= child->available;
@@ -66,7 +66,7 @@ void Scheduler::Impl::CheckNode(const Node& node, int64_t now) const {
       int64_t due = kNoKey;
       for (int k = 0; k < kDimensions; ++k) {
         if ((child->min_mask >> k & 1) != 0) {
-          due = std::min(due, child->reservation[static_cast<size_t>(k)].tag);
+          due = std::min(due, child->ReservationOf(k).tag);
         }
       }
       const bool below =

@@ -25,10 +25,10 @@ int64_t Scheduler::Impl::HoldClock(Node* parent, int64_t clock, uint8_t mask) {
   for (int d = 0; d < 2; ++d) {
     if ((mask >> d & 1) == 0) continue;
     // Children that have only this direction grew old while a limit above closed it.
-    if (clock - parent->last_open[d] > bound && parent->last_open[d ^ 1] > parent->last_open[d]) {
+    if (clock - heaps.last_open[d] > bound && heaps.last_open[d ^ 1] > heaps.last_open[d]) {
       ForgiveDirection(parent, d, clock);
     }
-    parent->last_open[d] = clock;
+    heaps.last_open[d] = clock;
   }
   for (int d = 0; d < 2; ++d) {
     if ((mask >> d & 1) == 0 || heaps.due[d].empty()) continue;
@@ -42,7 +42,7 @@ int64_t Scheduler::Impl::HoldClock(Node* parent, int64_t clock, uint8_t mask) {
   if (earliest >= kNoKey || clock <= earliest + bound) return clock;
   parent->clock_offset += clock - (earliest + bound);
   clock = earliest + bound;
-  for (int64_t& open : parent->last_open) open = std::min(open, clock);
+  for (int64_t& open : heaps.last_open) open = std::min(open, clock);
   return clock;
 }
 
@@ -63,7 +63,7 @@ void Scheduler::Impl::ForgiveDirection(Node* parent, int d, int64_t clock) {
     Node* child = due.top();
     for (int k = 0; k < kDimensions; ++k) {
       if ((child->min_mask >> k & 1) == 0) continue;
-      Reservation& r = child->reservation[static_cast<size_t>(k)];
+      Reservation& r = child->ReservationOf(k);
       r.tag = std::max(r.tag, clock - bound / 2 - r.quantum);
     }
     if (!child->leaf) ForgiveDirection(child, d, clock - child->clock_offset);
@@ -89,7 +89,7 @@ void Scheduler::Impl::Wake(Node* node, int64_t parent_clock, int64_t now) {
   }
   for (int k = 0; k < kDimensions; ++k) {
     if ((node->min_mask >> k & 1) == 0) continue;
-    Reservation& r = node->reservation[static_cast<size_t>(k)];
+    Reservation& r = node->ReservationOf(k);
     if (r.tag < parent_clock - kWakeCredit) {
       r.tag = parent_clock - kWakeCredit;
       r.remainder = 0;

@@ -44,7 +44,8 @@ struct Scheduler::Impl {
   [[nodiscard]] Node* Find(GroupId id) const {
     if (id.index >= nodes.size()) return nullptr;
     Node* node = nodes[id.index].get();
-    return node != nullptr && node->generation == id.generation && !node->removed ? node : nullptr;
+    return node != nullptr && generations[id.index] == id.generation && !node->removed ? node
+                                                                                       : nullptr;
   }
   Node* NewNode();
   void FreeIfUnused(Node* node);
@@ -86,7 +87,8 @@ struct Scheduler::Impl {
     return node->weight != 0 ? heaps.weighted[d] : heaps.leftover[d];
   }
   static int64_t& VirtualTimeOf(Node* node) {
-    return node->weight != 0 ? node->parent->virtual_time : node->parent->leftover_virtual_time;
+    return node->weight != 0 ? node->parent->heaps->virtual_time
+                             : node->parent->heaps->leftover_virtual_time;
   }
   // Sets available, and moves the node within its parent's heaps.
   void Reorder(Node* node, uint8_t available, int64_t parent_clock);
@@ -133,6 +135,7 @@ struct Scheduler::Impl {
   void ApplyParams(Node* node, const ResourceParams& params, int64_t now);
   void SetReservation(Node* node, int k, int64_t rate, int64_t now);
   void SetLimit(Node* node, int bucket, int64_t rate, int64_t burst, int64_t now);
+  static void ResizeBuckets(Node* node, uint16_t mask);
   void SetWeight(Node* node, int64_t weight);
   void MakeParent(Node* node);
   void Attach(Node* node, Node* parent);

@@ -11,7 +11,7 @@ inline void Scheduler::Impl::ComputeKeys(Node* node, int d) {
   int64_t due_time = kNoKey;
   int64_t deadline = kNoKey;
   for (uint8_t mask = node->min_mask; mask != 0; mask &= static_cast<uint8_t>(mask - 1)) {
-    const Reservation& r = node->reservation[__builtin_ctz(mask)];
+    const Reservation& r = node->ReservationOf(__builtin_ctz(mask));
     due_time = std::min(due_time, r.tag);
     deadline = std::min(deadline, r.tag + r.quantum);
   }
@@ -84,7 +84,7 @@ inline int64_t Scheduler::Impl::ClosedUntil(const Node& node, int d, int64_t now
   int64_t until = now;
   for (unsigned mask = node.bucket_mask & kBucketsOf[d]; mask != 0; mask &= mask - 1) {
     const int i = __builtin_ctz(mask);
-    const int64_t open_at = (*node.buckets)[static_cast<size_t>(i)].OpenAt();
+    const int64_t open_at = node.BucketAt(i).OpenAt();
     if (open_at > until) {
       until = open_at;
       *by = static_cast<uint8_t>(i);
@@ -98,18 +98,19 @@ inline void Scheduler::Impl::Reblock(Node* node, int64_t now) {
   if (node->bucket_mask == 0 && node->blocked == 0) return;
   int64_t opens = kFarFuture * 2;
   uint8_t blocked = 0;
+  NodeDetails& details = *node->details;
   for (int d = 0; d < 2; ++d) {
     const uint8_t bit = static_cast<uint8_t>(1u << d);
     uint8_t by = node->blocked_by[d];
     const int64_t until = ClosedUntil(*node, d, now, &by);
     if ((node->blocked & bit) != 0 && (until <= now || by != node->blocked_by[d])) {
       if ((node->queued & bit) != 0) {
-        node->blocked_ns[node->blocked_by[d]] += now - node->blocked_since[d];
+        details.blocked_ns[node->blocked_by[d]] += now - details.blocked_since[d];
       }
-      node->blocked_since[d] = now;
+      details.blocked_since[d] = now;
     }
     if (until > now) {
-      if ((node->blocked & bit) == 0) node->blocked_since[d] = now;
+      if ((node->blocked & bit) == 0) details.blocked_since[d] = now;
       node->blocked_by[d] = by;
       blocked |= bit;
       opens = std::min(opens, until);

@@ -9,19 +9,19 @@ namespace {
 
 void AddBelow(const Node& node, GroupStats* stats) {
   stats->completed += node.completed;
-  stats->cancelled += node.cancelled;
-  stats->expired += node.expired;
-  stats->throttle_timeouts += node.throttle_timeouts;
+  stats->cancelled += node.details->cancelled;
+  stats->expired += node.details->expired;
+  stats->throttle_timeouts += node.details->throttle_timeouts;
   stats->in_flight += node.in_flight;
   for (size_t d = 0; d < kDirections; ++d) {
-    stats->queued[d] += node.fifo[d].size;
-    stats->queued_cost[d] += node.fifo[d].cost;
+    stats->queued[d] += node.Fifo(static_cast<int>(d)).size;
+    stats->queued_cost[d] += node.Fifo(static_cast<int>(d)).cost;
   }
   if (node.histograms != nullptr) {
     stats->wait.Merge(node.histograms->wait);
     stats->service.Merge(node.histograms->service);
   }
-  for (const Node* child : node.children) AddBelow(*child, stats);
+  for (const Node* child : node.details->children) AddBelow(*child, stats);
 }
 
 Dimension DimensionOf(int bucket) { return static_cast<Dimension>(bucket / kScopes); }
@@ -34,7 +34,7 @@ Result<GroupStats> Scheduler::Stats(GroupId group, TimePoint now) const {
   if (node == nullptr) return Fail(ErrorCode::kNotFound, "stats: no such group");
   GroupStats stats;
   stats.served = node->served;
-  if (!node->leaf) stats.departed = node->departed;
+  if (!node->leaf) stats.departed = node->details->departed;
   for (size_t i = 0; i < kPhases; ++i) {
     stats.requests_by_phase[i] = node->by_phase[i].requests;
     stats.norm_by_phase[i] = node->by_phase[i].norm;
@@ -43,13 +43,13 @@ Result<GroupStats> Scheduler::Stats(GroupId group, TimePoint now) const {
   AddBelow(*node, &stats);
   for (int i = 0; i < kDimensions * kScopes; ++i) {
     stats.blocked_ns[static_cast<size_t>(i / kScopes)][static_cast<size_t>(i % kScopes)] =
-        node->blocked_ns[static_cast<size_t>(i)];
+        node->details->blocked_ns[static_cast<size_t>(i)];
   }
   for (int d = 0; d < 2; ++d) {
     if ((node->blocked & node->queued & (1u << d)) == 0) continue;
     stats.blocked = true;
     const size_t i = node->blocked_by[d];
-    stats.blocked_ns[i / kScopes][i % kScopes] += ToNanos(now) - node->blocked_since[d];
+    stats.blocked_ns[i / kScopes][i % kScopes] += ToNanos(now) - node->details->blocked_since[d];
   }
   return stats;
 }
@@ -57,7 +57,7 @@ Result<GroupStats> Scheduler::Stats(GroupId group, TimePoint now) const {
 std::vector<GroupId> Scheduler::Children(GroupId group) const {
   std::vector<GroupId> ids;
   if (const Node* node = impl_->Find(group)) {
-    for (const Node* child : node->children) ids.push_back(child->id());
+    for (const Node* child : node->details->children) ids.push_back(child->id());
   }
   return ids;
 }
@@ -75,7 +75,7 @@ Explanation Scheduler::Explain(const Request& request, TimePoint now) const {
     e.why = Explanation::Why::kDeviceBusy;
     return e;
   }
-  for (const Request* r = leaf->fifo[d].head; r != &request; r = RequestFifo::Next(r)) ++e.ahead;
+  for (const Request* r = leaf->Fifo(d).head; r != &request; r = RequestFifo::Next(r)) ++e.ahead;
   // Of all limits on the path, the one that opens last.
   const int64_t t = ToNanos(now);
   int64_t latest = t;
@@ -88,7 +88,7 @@ Explanation Scheduler::Explain(const Request& request, TimePoint now) const {
     e.node = node->id();
     e.dimension = DimensionOf(by);
     e.scope = ScopeOf(by);
-    e.since = (node->blocked >> d & 1) != 0 ? FromNanos(node->blocked_since[d]) : now;
+    e.since = (node->blocked >> d & 1) != 0 ? FromNanos(node->details->blocked_since[d]) : now;
     e.until = FromNanos(until);
   }
   if (e.why == Explanation::Why::kLimit) return e;
@@ -109,14 +109,14 @@ Duration Scheduler::PredictWait(GroupId group, Direction direction, int64_t cost
   const Node* leaf = impl_->Find(group);
   if (leaf == nullptr) return Duration(0);
   const int d = static_cast<int>(direction);
-  const RequestFifo& ahead = leaf->fifo[d];
+  const RequestFifo& ahead = leaf->Fifo(d);
   const int64_t amounts[3] = {ahead.cost, ahead.raw, ahead.bytes};
   const int64_t t = ToNanos(now);
   int64_t wait = 0;
   for (const Node* node = leaf; node != nullptr; node = node->parent) {
     for (unsigned mask = node->bucket_mask & kBucketsOf[d]; mask != 0; mask &= mask - 1) {
       const int i = __builtin_ctz(mask);
-      const Bucket& bucket = (*node->buckets)[static_cast<size_t>(i)];
+      const Bucket& bucket = node->BucketAt(i);
       const int64_t level = std::max<int64_t>(0, bucket.tat - t);
       wait = std::max(wait, level + NanosAt(amounts[i / kScopes], bucket.rate) - bucket.burst_ns);
     }

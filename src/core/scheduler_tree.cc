@@ -20,13 +20,13 @@ int64_t ClampRate(int64_t rate) { return std::min(rate, kMaxRate); }
 // Levels below `node`; 0 for a leaf.
 int HeightOf(const Node& node) {
   int height = 0;
-  for (const Node* child : node.children) height = std::max(height, 1 + HeightOf(*child));
+  for (const Node* child : node.details->children) height = std::max(height, 1 + HeightOf(*child));
   return height;
 }
 
 void SetLevels(Node* node, uint8_t level) {
   node->level = level;
-  for (Node* child : node->children) SetLevels(child, static_cast<uint8_t>(level + 1));
+  for (Node* child : node->details->children) SetLevels(child, static_cast<uint8_t>(level + 1));
 }
 
 bool IsBelowOrSame(const Node* node, const Node* ancestor) {
@@ -36,11 +36,11 @@ bool IsBelowOrSame(const Node* node, const Node* ancestor) {
   return false;
 }
 
-bool HasQueued(const Node& node) { return node.fifo[0].size + node.fifo[1].size != 0; }
+bool HasQueued(const Node& node) { return node.reads.size + node.writes.size != 0; }
 
 void TakeAll(Node* leaf, std::vector<Request*>* out) {
-  for (RequestFifo& fifo : leaf->fifo) {
-    for (Request* r = fifo.head; r != nullptr; r = RequestFifo::Next(r)) out->push_back(r);
+  for (int d = 0; d < 2; ++d) {
+    for (Request* r = leaf->Fifo(d).head; r != nullptr; r = RequestFifo::Next(r)) out->push_back(r);
   }
 }
 
@@ -67,8 +67,8 @@ Node* Scheduler::Impl::NewNode() {
     nodes[index] = std::make_unique<Node>();
   }
   Node* node = nodes[index].get();
-  node->index = index;
-  node->generation = ++generations[index];
+  node->details->index = index;
+  node->details->generation = ++generations[index];
   ++live_nodes;
   timers.Reserve(nodes.size());
   return node;
@@ -76,21 +76,21 @@ Node* Scheduler::Impl::NewNode() {
 
 // A removed node lives on until its last request in flight is back and no removed child needs it.
 void Scheduler::Impl::FreeIfUnused(Node* node) {
-  while (node != nullptr && node->removed && node->in_flight == 0 && node->pins == 0) {
+  while (node != nullptr && node->removed && node->in_flight == 0 && node->details->pins == 0) {
     Node* parent = node->parent;
     parent->completed += node->completed;
-    parent->cancelled += node->cancelled;
-    parent->expired += node->expired;
-    parent->throttle_timeouts += node->throttle_timeouts;
+    parent->details->cancelled += node->details->cancelled;
+    parent->details->expired += node->details->expired;
+    parent->details->throttle_timeouts += node->details->throttle_timeouts;
     if (node->histograms != nullptr) {
       if (parent->histograms == nullptr) parent->histograms = std::make_unique<LeafHistograms>();
       parent->histograms->wait.Merge(node->histograms->wait);
       parent->histograms->service.Merge(node->histograms->service);
     }
-    --parent->pins;
+    --parent->details->pins;
     --live_nodes;
-    free_nodes.push_back(node->index);
-    nodes[node->index].reset();
+    free_nodes.push_back(node->details->index);
+    nodes[node->details->index].reset();
     node = parent;
   }
 }
@@ -99,7 +99,7 @@ void Scheduler::Impl::MakeParent(Node* node) {
   if (node->heaps == nullptr) node->heaps = std::make_unique<ChildHeaps>();
   if (!node->leaf) return;
   node->leaf = false;
-  node->departed = node->served;
+  node->details->departed = node->served;
 }
 
 // Links `node`, which nothing knows of yet or which Detach took out, below `parent`.
@@ -107,12 +107,12 @@ void Scheduler::Impl::Attach(Node* node, Node* parent) {
   MakeParent(parent);
   node->parent = parent;
   SetLevels(node, static_cast<uint8_t>(parent->level + 1));
-  parent->children.push_back(node);
+  parent->details->children.push_back(node);
   for (int d = 0; d < 2; ++d) {
-    parent->heaps->weighted[d].Reserve(parent->children.size());
-    parent->heaps->leftover[d].Reserve(parent->children.size());
-    parent->heaps->waiting[d].Reserve(parent->children.size());
-    parent->heaps->due[d].Reserve(parent->children.size());
+    parent->heaps->weighted[d].Reserve(parent->details->children.size());
+    parent->heaps->leftover[d].Reserve(parent->details->children.size());
+    parent->heaps->waiting[d].Reserve(parent->details->children.size());
+    parent->heaps->due[d].Reserve(parent->details->children.size());
   }
 }
 
@@ -122,7 +122,7 @@ void Scheduler::Impl::Detach(Node* node, int64_t now) {
   node->queued = 0;
   FixUp(node, now);
   node->queued = queued;
-  std::vector<Node*>& siblings = node->parent->children;
+  std::vector<Node*>& siblings = node->parent->details->children;
   siblings.erase(std::find(siblings.begin(), siblings.end(), node));
 }
 
@@ -149,7 +149,7 @@ Result<GroupId> Scheduler::AddGroup(GroupId parent_id, const ResourceParams& par
   Node* node = s.NewNode();
   if (s.options.histograms) node->histograms = std::make_unique<LeafHistograms>();
   s.Attach(node, parent);
-  node->start = parent->virtual_time;
+  node->start = parent->heaps->virtual_time;
   s.ApplyParams(node, params, ToNanos(now));
   return node->id();
 }
@@ -161,7 +161,7 @@ Result<void> Scheduler::RemoveGroup(GroupId group, TimePoint now, std::vector<Re
   if (node == s.root) {
     return Fail(ErrorCode::kFailedPrecondition, "remove group: the root stays");
   }
-  if (!node->children.empty()) {
+  if (!node->details->children.empty()) {
     return Fail(ErrorCode::kFailedPrecondition,
                 "remove group: it has groups below it; remove those first");
   }
@@ -175,11 +175,11 @@ Result<void> Scheduler::RemoveGroup(GroupId group, TimePoint now, std::vector<Re
   }
   node->removed = true;
   Node* parent = node->parent;
-  AddCounters(&parent->departed, node->served, 1);
-  ++parent->pins;
-  if (parent->children.empty() && parent != s.root) {
+  AddCounters(&parent->details->departed, node->served, 1);
+  ++parent->details->pins;
+  if (parent->details->children.empty() && parent != s.root) {
     parent->leaf = true;
-    parent->departed = {};
+    parent->details->departed = {};
     if (s.options.histograms && parent->histograms == nullptr) {
       parent->histograms = std::make_unique<LeafHistograms>();
     }
@@ -225,19 +225,21 @@ Result<void> Scheduler::MoveGroup(GroupId group, GroupId new_parent, TimePoint n
   const int64_t old_clock = s.ClockOf(from, t);
   const int64_t lead = WrapDiff(node->start, Impl::VirtualTimeOf(node));
   s.Detach(node, t);
-  AddCounters(&from->departed, node->served, 1);
-  if (from->children.empty() && from != s.root) {
+  AddCounters(&from->details->departed, node->served, 1);
+  if (from->details->children.empty() && from != s.root) {
     from->leaf = true;
-    from->departed = {};
+    from->details->departed = {};
     if (s.options.histograms && from->histograms == nullptr) {
       from->histograms = std::make_unique<LeafHistograms>();
     }
   }
   s.Attach(node, to);
-  AddCounters(&to->departed, node->served, -1);
+  AddCounters(&to->details->departed, node->served, -1);
   // Lag and lead are kept in the coordinates of the new parent.
   const int64_t new_clock = s.ClockOf(to, t);
-  for (Reservation& r : node->reservation) r.tag += new_clock - old_clock;
+  for (int k = 0; k < kDimensions; ++k) {
+    if ((node->min_mask >> k & 1) != 0) node->ReservationOf(k).tag += new_clock - old_clock;
+  }
   node->start = WrapAdd(Impl::VirtualTimeOf(node), std::max<int64_t>(0, lead));
   node->asleep_since = t;
   s.FixUp(node, t, true);
@@ -284,7 +286,7 @@ Result<void> Scheduler::SetParams(GroupId group, const ResourceParams& params, T
 Result<ResourceParams> Scheduler::Params(GroupId group) const {
   const Node* node = impl_->Find(group);
   if (node == nullptr) return Fail(ErrorCode::kNotFound, "parameters: no such group");
-  return node->params;
+  return node->details->params;
 }
 
 void Scheduler::Impl::ApplyParams(Node* node, const ResourceParams& params, int64_t now) {
@@ -298,7 +300,7 @@ void Scheduler::Impl::ApplyParams(Node* node, const ResourceParams& params, int6
     const size_t k = static_cast<size_t>(i / kScopes), scope = static_cast<size_t>(i % kScopes);
     SetLimit(node, i, params.max[k][scope], params.burst[k][scope], now);
   }
-  node->params = params;
+  node->details->params = params;
   Reblock(node, now);
   if (!node->leaf) Settle(node, ClockOf(node, now), PathMask(node), true);
   FixUp(node, now, true);
@@ -332,7 +334,11 @@ void Scheduler::Impl::SetWeight(Node* node, int64_t weight) {
 }
 
 void Scheduler::Impl::SetReservation(Node* node, int k, int64_t rate, int64_t now) {
-  Reservation& r = node->reservation[static_cast<size_t>(k)];
+  if (k != 0 && node->other_reservations == nullptr) {
+    if (rate == 0) return;
+    node->other_reservations = std::make_unique<std::array<Reservation, 2>>();
+  }
+  Reservation& r = node->ReservationOf(k);
   const int64_t old_rate = r.rate;
   if (rate == old_rate) return;
   if (rate < old_rate) {
@@ -366,24 +372,32 @@ void Scheduler::Impl::SetReservation(Node* node, int k, int64_t rate, int64_t no
   node->min_mask |= static_cast<uint8_t>(1u << k);
 }
 
+// Buckets are packed: one for each bit of bucket_mask.
+void Scheduler::Impl::ResizeBuckets(Node* node, uint16_t mask) {
+  const int count = __builtin_popcount(mask);
+  std::unique_ptr<Bucket[]> packed = count == 0 ? nullptr : std::make_unique<Bucket[]>(count);
+  size_t to = 0;
+  for (int i = 0; i < kDimensions * kScopes; ++i) {
+    if ((mask >> i & 1) == 0) continue;
+    if ((node->bucket_mask >> i & 1) != 0) packed[to] = node->BucketAt(i);
+    ++to;
+  }
+  node->buckets = std::move(packed);
+  node->bucket_mask = mask;
+}
+
 void Scheduler::Impl::SetLimit(Node* node, int i, int64_t rate, int64_t burst, int64_t now) {
   const uint16_t bit = static_cast<uint16_t>(1u << i);
+  const bool is_set = (node->bucket_mask & bit) != 0;
   if (rate >= kUnlimited) {
-    if ((node->bucket_mask & bit) == 0) return;
-    node->bucket_mask &= static_cast<uint16_t>(~bit);
-    (*node->buckets)[static_cast<size_t>(i)] = Bucket{};
+    if (is_set) ResizeBuckets(node, node->bucket_mask & static_cast<uint16_t>(~bit));
     return;
   }
-  if (node->buckets == nullptr) node->buckets = std::make_unique<std::array<Bucket, 9>>();
   const size_t k = static_cast<size_t>(i / kScopes), scope = static_cast<size_t>(i % kScopes);
-  if ((node->bucket_mask & bit) != 0 && node->params.max[k][scope] == rate &&
-      node->params.burst[k][scope] == burst) {
-    return;
-  }
-  Bucket& bucket = (*node->buckets)[static_cast<size_t>(i)];
-  if ((node->bucket_mask & bit) == 0) bucket = Bucket{};
-  bucket.SetRate(ClampRate(rate), burst, now, burst_ns);
-  node->bucket_mask |= bit;
+  const ResourceParams& before = node->details->params;
+  if (is_set && before.max[k][scope] == rate && before.burst[k][scope] == burst) return;
+  if (!is_set) ResizeBuckets(node, node->bucket_mask | bit);
+  node->BucketAt(i).SetRate(ClampRate(rate), burst, now, burst_ns);
 }
 
 }  // namespace weir::core

@@ -266,7 +266,6 @@ class Run {
 
   Result<Profile> MakeProfile() {
     std::vector<Measurement> measurements;
-    std::string wide;
     for (const Point& point : points_) {
       Measurement m;
       m.direction = point.kind.direction;
@@ -276,10 +275,6 @@ class Run {
       m.depth1_latency_ns = Quantile(point.latency_ns, 0.5);
       m.depth = point.depth;
       m.spread = Spread(point.iops);
-      if (m.spread > kWideSpread) {
-        wide += fmt::format("{}{} ({:.0f} %)", wide.empty() ? "" : ", ", Name(point.kind),
-                            m.spread * 100);
-      }
       measurements.push_back(m);
     }
     Result<Profile> profile = Fit(std::move(measurements));
@@ -289,9 +284,7 @@ class Run {
           "the file system refuses O_DIRECT: this measured the page cache as well "
           "as the device");
     }
-    if (!wide.empty()) {
-      warnings_.push_back("repeated measurements differ widely, was the device busy? " + wide);
-    }
+    WarnOfWideOnes();
     profile->path = options_.path;
     if (const auto info = FindBlockDevice(options_.path)) profile->device = info->Describe();
     profile->measured_at = NowRfc3339();
@@ -299,6 +292,25 @@ class Run {
     profile->warnings = std::move(warnings_);
     Report("done");
     return profile;
+  }
+
+  void WarnOfWideOnes() {
+    std::vector<const Point*> wide;
+    for (const Point& point : points_) {
+      if (Spread(point.iops) > kWideSpread) wide.push_back(&point);
+    }
+    if (wide.empty()) return;
+    std::sort(wide.begin(), wide.end(),
+              [](const Point* a, const Point* b) { return Spread(a->iops) > Spread(b->iops); });
+    std::string worst;
+    for (size_t i = 0; i < std::min<size_t>(wide.size(), 3); ++i) {
+      worst += fmt::format("{}{} ({:.0f} %)", i == 0 ? "" : ", ", Name(wide[i]->kind),
+                           Spread(wide[i]->iops) * 100);
+    }
+    warnings_.push_back(fmt::format(
+        "repeated measurements of {} of {} points differ by more than {:.0f} %, most: {}; was the "
+        "machine busy?",
+        wide.size(), points_.size(), kWideSpread * 100, worst));
   }
 
   const CalibrateOptions& options_;

@@ -153,6 +153,7 @@ Driver::Pending* Driver::NewPending() {
 void Driver::Unlist(Pending* pending) {
   if (pending->expedited) {
     --expedited_;
+    --mirror_.node(pending->leaf).pins;
     return;
   }
   queued_[pending->slot] = queued_.back();
@@ -201,6 +202,7 @@ bool Driver::Cancel(core::Request* request) {
     mirror_.Withdrawn(pending->leaf, request->direction, request->cost, now_);
   }
   Unlist(pending);
+  mirror_.DepartIfDone(pending->leaf);
   Finished(pending);
   return true;
 }
@@ -213,6 +215,7 @@ bool Driver::Expedite(core::Request* request) {
   mirror_.Withdrawn(pending->leaf, request->direction, request->cost, now_);
   Unlist(pending);
   pending->expedited = true;
+  ++mirror_.node(pending->leaf).pins;
   ++expedited_;
   return true;
 }
@@ -381,6 +384,7 @@ void Driver::Pump() {
       mirror_.Withdrawn(pending->leaf, r->direction, r->cost, now_);
     }
     Unlist(pending);
+    mirror_.DepartIfDone(pending->leaf);
     Finished(pending);
   }
   while (core::Request* r = scheduler_->Dispatch(now)) {

@@ -15,13 +15,14 @@ int64_t Narrow(__int128 value) { return value > kFar ? kFar : static_cast<int64_
 
 void Limit::DrainTo(int64_t now_ns) {
   level = std::max<__int128>(0, level - static_cast<__int128>(rate) * (now_ns - at_ns));
+  if (level == 0) slack = 0;
   at_ns = now_ns;
 }
 
 int64_t Limit::SurelyOpenAt() const {
-  const __int128 excess = level - static_cast<__int128>(burst_low) * kSecond;
+  const __int128 excess = level + slack - static_cast<__int128>(burst_low) * kSecond;
   if (excess <= 0) return at_ns;
-  return Narrow(at_ns + excess / rate + 2 + changes);
+  return Narrow(at_ns + excess / rate + 2);
 }
 
 Mirror::Mirror(core::GroupId root, AutomaticBurst automatic, OnExcess on_excess)
@@ -54,19 +55,19 @@ void Mirror::Remove(int index, int64_t now_ns) {
   gone.removed = true;
   std::vector<int>& siblings = node(gone.parent).children;
   siblings.erase(std::find(siblings.begin(), siblings.end(), index));
-  ++node(gone.parent).removed_below;
+  ++node(gone.parent).pins;
   for (Observer* o : observers_) o->Reconfigured(gone, now_ns);
   DepartIfDone(index);
 }
 
 void Mirror::DepartIfDone(int index) {
-  while (node(index).removed && node(index).in_flight == 0 && node(index).removed_below == 0) {
+  while (node(index).removed && node(index).in_flight == 0 && node(index).pins == 0) {
     const MirrorNode& gone = node(index);
     MirrorNode& parent = node(gone.parent);
     parent.completed += gone.completed;
     parent.cancelled += gone.cancelled;
     parent.expired += gone.expired;
-    --parent.removed_below;
+    --parent.pins;
     index = gone.parent;
   }
 }
@@ -115,15 +116,16 @@ void Mirror::ApplyLimits(MirrorNode* changed, const ResourceParams& params, int6
     }
     if (limit.rate == 0) limit.at_ns = now_ns;
     limit.DrainTo(now_ns);
+    limit.slack += limit.rate;
     limit.rate = std::min(rate, kMaxRate);
-    ++limit.changes;
+    limit.slack += limit.rate;
     const int64_t burst = params.burst[k][scope];
     const auto units = [&](int64_t ns) {
       return Narrow(static_cast<__int128>(limit.rate) * ns / kSecond);
     };
     limit.burst_low = burst >= 0 ? burst : units(automatic_.least_ns);
     limit.burst_high =
-        burst >= 0 ? burst : std::max(units(automatic_.most_ns), automatic_.largest[k]);
+        burst >= 0 ? burst : 1 + std::max(units(automatic_.most_ns), automatic_.largest[k]);
   }
   UpdateClosed(changed, now_ns);
 }
@@ -159,7 +161,7 @@ void Mirror::Dispatched(int leaf, Direction direction, const Amounts& amounts, b
       if (limit.rate == 0 || !BucketCounts(i, d)) continue;
       limit.DrainTo(now_ns);
       const __int128 excess = limit.level - static_cast<__int128>(limit.burst_high) * kSecond -
-                              static_cast<__int128>(limit.rate) * (1 + limit.changes);
+                              limit.slack - limit.rate;
       if (!bypass && excess > 0) on_excess_(x, i, static_cast<double>(excess) / 1e9);
       limit.level += static_cast<__int128>(amounts[static_cast<size_t>(i / kScopes)]) * kSecond;
     }
@@ -178,7 +180,7 @@ void Mirror::Corrected(int leaf, Direction direction, int64_t delta, int64_t now
       if (limit.rate == 0 || !BucketCounts(i, d)) continue;
       limit.DrainTo(now_ns);
       limit.level = std::max<__int128>(0, limit.level + static_cast<__int128>(delta) * kSecond);
-      ++limit.changes;
+      limit.slack += limit.rate;
     }
     UpdateClosed(&x, now_ns);
   }

@@ -26,9 +26,9 @@ struct Limit {
   // What the bucket may hold when a request passes. An automatic burst is known only within bounds.
   int64_t burst_low = 0;
   int64_t burst_high = 0;
-  __int128 level = 0;   // units * 1e9
-  int64_t at_ns = 0;    // time of `level`
-  int64_t changes = 0;  // each live change or refund may round by 1 ns of rate
+  __int128 level = 0;  // units * 1e9
+  int64_t at_ns = 0;   // time of `level`
+  __int128 slack = 0;  // as `level`: what live changes and refunds may have lost in rounding
 
   void DrainTo(int64_t now_ns);
   // From when on the bucket is open beyond any rounding.
@@ -56,7 +56,7 @@ struct MirrorNode {
   uint64_t dispatched = 0;
   uint64_t completed = 0, cancelled = 0, expired = 0;  // without those of the nodes below
   int64_t in_flight = 0;                               // as a leaf
-  int removed_below = 0;  // removed children that still have requests in flight
+  int pins = 0;  // expedited requests; removed children that still have requests somewhere
   std::array<int64_t, 2> queued_cost{};
 
   [[nodiscard]] bool leaf() const { return children.empty(); }
@@ -112,6 +112,8 @@ class Mirror {
   void AdvanceTo(int64_t now_ns);
   // A request of a leaf, removed or not, came back from the device.
   void Completed(int leaf);
+  // Hands the counters of a removed node to its parent once no request names it any more.
+  void DepartIfDone(int index);
   // Tells observers a last time, so that meters that integrate are up to date.
   void Touch(int64_t now_ns);
 
@@ -129,8 +131,6 @@ class Mirror {
     int node;
     bool operator<(const Opening& other) const { return at_ns > other.at_ns; }
   };
-  // Hands the counters of a removed node to its parent once nothing of it is in flight.
-  void DepartIfDone(int index);
   void ApplyLimits(MirrorNode* node, const ResourceParams& params, int64_t now_ns);
   void UpdateClosed(MirrorNode* node, int64_t now_ns);
   void AddClosedBelow(MirrorNode* node, int change, int64_t now_ns);

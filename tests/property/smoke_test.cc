@@ -122,7 +122,8 @@ TEST(Smoke, ChangesTakeEffectWithinTenMilliseconds) {
   EXPECT_LE(Rates(&d, {b}, d.now(), d.now() + 10 * kMs)[0], 1'200);
   d.SetMax(b, Dimension::kNorm, Scope::kBoth, kUnlimited);
   d.SetMin(a, Dimension::kNorm, 0);
-  EXPECT_GE(Rates(&d, {b}, d.now(), d.now() + 10 * kMs)[0], 9'700);
+  EXPECT_GE(Rates(&d, {b}, d.now(), d.now() + 10 * kMs)[0],
+            9'500);  // the eight slots finish together, every 0.8 ms
 }
 
 TEST(Smoke, RemovedReservationDoesNotStarveItsOwner) {

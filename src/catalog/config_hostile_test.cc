@@ -91,6 +91,18 @@ TEST(Hostile, DamagedCopiesAreReadOrRefused) {
   }
 }
 
+// Found by fuzzing: the TOML library asserts that a header begins with a key.
+TEST(Hostile, AHeaderWithoutAKeyIsRefusedWithItsPlace) {
+  for (const char* text :
+       {"[=]", "[[=]]", "[$a]", "[.a]", "[ ", "[[ ", "[\n", "[[a]\n", "[a.]", "[a.=]", "[\"a\".$]",
+        "{", "=", "[\x01]", "[[\xD5]]", "[\xE4\xBA\xBA]"}) {
+    const Result<Config> config = ParseConfig(std::string("\n") + text, "f");
+    ASSERT_FALSE(config.has_value()) << text;
+    EXPECT_EQ(config.error().message.substr(0, 20), "f:2: not valid TOML ")
+        << config.error().message;
+  }
+}
+
 TEST(Hostile, NestingBombsAreRefused) {
   const auto repeat = [](std::string_view part, int times) {
     std::string text;

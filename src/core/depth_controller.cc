@@ -9,12 +9,16 @@ namespace {
 // An epoch ends after this many completions and this long.
 constexpr uint64_t kEpochCompletions = 48;
 constexpr Duration kEpochTime = std::chrono::milliseconds(4);
-// Pairs of epochs before a decision, while searching and once the depth has been kept twice.
-constexpr int kPairsSearching = 4;
-constexpr int kPairsStable = 8;
-// rate(3/4 D) / rate(D): above kNoGain the depth bought nothing, below kGain it bought throughput.
+// One probe: D and 3/4 D in an order in which a drift of the device's speed cancels out.
+constexpr int kProbe[] = {0, 1, 1, 0, 0, 1, 1, 0};
+constexpr int kProbeLength = 8;
+// Epochs at D between probes, once D was kept twice: probing costs throughput.
+constexpr int kRestEpochs = 24;
+// rate(3/4 D) / rate(D): above kNoGain the depth bought nothing; below kGain it bought throughput,
+// below kMuchGain a lot.
 constexpr double kNoGain = 0.99;
-constexpr double kGain = 0.965;
+constexpr double kGain = 0.972;
+constexpr double kMuchGain = 0.9;
 
 }  // namespace
 
@@ -58,35 +62,49 @@ bool DepthController::OnComplete(int64_t cost, int64_t in_flight, uint64_t reque
     StartEpoch(now);
     return false;
   }
-  Side& side = sides_[probing_ ? 1 : 0];
+  if (rest_ > 0) {
+    --rest_;
+    StartEpoch(now);
+    return false;
+  }
+  Side& side = sides_[kProbe[position_]];
   side.cost += epoch_cost_;
   side.time_ns += length.count();
-  if (probing_ && ++pairs_ >= (stable_ >= 2 ? kPairsStable : kPairsSearching)) EndPairs();
-  probing_ = !probing_;
-  Apply(probing_ ? full_ * 3 / 4 : full_);
-  skip_ = requests_in_flight + 4;
-  StartEpoch(now);
+  if (++position_ == kProbeLength) {
+    position_ = 0;
+    Decide();
+  }
+  NextEpoch(requests_in_flight, now);
   return true;
+}
+
+void DepthController::NextEpoch(uint64_t requests_in_flight, TimePoint now) {
+  const int64_t before = current_;
+  Apply(kProbe[position_] == 1 ? full_ * 3 / 4 : full_);
+  skip_ = current_ == before ? 0 : requests_in_flight + 4;
+  StartEpoch(now);
 }
 
 // Compares the two rates and moves D. Floating point is fine here: this sets a bound, it decides
 // nothing about who is served.
-void DepthController::EndPairs() {
-  const double at_full = static_cast<double>(sides_[0].cost) /
-                         static_cast<double>(std::max<int64_t>(1, sides_[0].time_ns));
-  const double at_less = static_cast<double>(sides_[1].cost) /
-                         static_cast<double>(std::max<int64_t>(1, sides_[1].time_ns));
-  const double ratio = at_full > 0 ? at_less / at_full : 1;
+void DepthController::Decide() {
+  const auto rate = [](const Side& side) {
+    return static_cast<double>(side.cost) / static_cast<double>(std::max<int64_t>(1, side.time_ns));
+  };
+  const double at_full = rate(sides_[0]);
+  const double ratio = at_full > 0 ? rate(sides_[1]) / at_full : 1;
   const int64_t before = full_;
   if (ratio > kNoGain) {
     full_ -= full_ / 8;
+  } else if (ratio < kMuchGain) {
+    full_ += std::max(kOp, full_ / 4);
   } else if (ratio < kGain) {
     full_ += std::max(kOp, full_ / 8);
   }
   full_ = std::clamp(full_, options_.min, options_.max);
   stable_ = full_ == before ? stable_ + 1 : 0;
+  rest_ = stable_ >= 2 ? kRestEpochs : 0;
   sides_[0] = sides_[1] = Side{};
-  pairs_ = 0;
 }
 
 }  // namespace weir::core

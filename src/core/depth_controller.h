@@ -3,7 +3,8 @@
 // Isolation is lost once requests queue inside the device, so the bound D must be small; the
 // device idles when it is too small. The controller compares completion *rates* at D and at 3/4 D
 // in turn (a paired probe): latencies mislead on noisy devices, rates do not, and neither a stall
-// nor a late reaper looks like a slower device. docs/scheduler.md tells what was tried.
+// nor a late reaper looks like a slower device. Once D stays, it probes a quarter of the time.
+// docs/scheduler.md tells what was tried.
 #pragma once
 
 #include <cstdint>
@@ -41,21 +42,22 @@ class DepthController {
   };
   void Apply(int64_t depth);
   void StartEpoch(TimePoint now);
-  void EndPairs();
+  void NextEpoch(uint64_t requests_in_flight, TimePoint now);
+  void Decide();
 
   DepthOptions options_;
   bool automatic_;
-  int64_t full_;     // D
-  int64_t current_;  // D, or 3/4 D in a probing epoch
-  bool probing_ = false;
+  int64_t full_;           // D
+  int64_t current_;        // D, or 3/4 D in a probing epoch
   bool was_full_ = false;  // in flight reached the bound in this epoch
   uint64_t skip_ = 0;      // completions that still belong to the previous bound
   uint64_t completions_ = 0;
   int64_t epoch_cost_ = 0;
   TimePoint epoch_start_{};
-  Side sides_[2];
-  int pairs_ = 0;
-  int stable_ = 0;
+  Side sides_[2];     // at D, at 3/4 D
+  int position_ = 0;  // in the probing order
+  int rest_ = 0;      // epochs at D left before the next probe
+  int stable_ = 0;    // decisions in a row that kept D
 };
 
 }  // namespace weir::core

@@ -87,11 +87,18 @@ void Scheduler::Impl::Wake(Node* node, int64_t parent_clock, int64_t now) {
     node->start = v;
     node->start_remainder = 0;
   }
+  if (node->min_mask == 0) return;
+  // Credit is bounded; yet whoever comes back while the reservations of others are late, since they
+  // do not all fit, must not queue behind that lateness.
+  int64_t oldest = parent_clock - kWakeCredit;
+  for (const IndexedHeap<Node>& due : node->parent->heaps->due) {
+    if (!due.empty()) oldest = std::min(oldest, due.top_key());
+  }
   for (int k = 0; k < kDimensions; ++k) {
     if ((node->min_mask >> k & 1) == 0) continue;
     Reservation& r = node->ReservationOf(k);
-    if (r.tag < parent_clock - kWakeCredit) {
-      r.tag = parent_clock - kWakeCredit;
+    if (r.tag < oldest) {
+      r.tag = oldest;
       r.remainder = 0;
     }
   }

@@ -152,7 +152,7 @@ const DeviceKind kKinds[] = {
 };
 
 INSTANTIATE_TEST_SUITE_P(Devices, DepthControllerOn, testing::ValuesIn(kKinds),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& kind) { return std::string(kind.param.name); });
 
 }  // namespace
 }  // namespace weir::core

@@ -10,8 +10,9 @@
 
 namespace weir::sim {
 
-// Samples (groups x intervals) of one run; a longer run gets longer intervals than a second.
-inline constexpr int64_t kMaxSamples = 50'000;
+// Samples (groups x intervals, 10 kB each) of one run; a longer one gets longer intervals than a
+// second.
+inline constexpr int64_t kMaxSamples = 20'000;
 
 using IntervalCallback = std::function<void(const scenario::RunResult&, const scenario::Interval&)>;
 

@@ -68,6 +68,32 @@ TEST(Depth, ALateReaperIsNotASlowDevice) {
   EXPECT_GE(rig.world.scheduler().depth(), 8 * kOp);
 }
 
+// Small and large requests together, on a device that needs many operations in flight to be full:
+// the bound must leave room for the largest request beside others, and must be found in seconds.
+TEST(Depth, HasRoomForOneRequestOfEveryClass) {
+  WorldOptions options = FixedDepthWorld(10'000, 8);
+  options.scheduler.depth = core::DepthOptions{};  // automatic
+  Rig rig(options);
+  const core::GroupId group = rig.Add(Set());
+  LoadSpec load;
+  load.group = group;
+  load.outstanding = 128;
+  load.shape = [](Random* random, core::Request* request) {
+    const double x = random->Uniform();
+    request->cost = Ops(x < 0.7 ? 0.5 : x < 0.9 ? 1 : 16);  // 4, 16 and 256 KiB
+  };
+  rig.world.AddLoad(load);
+  int64_t smallest = INT64_MAX;
+  rig.world.OnIdle([&] {
+    if (rig.world.elapsed() > seconds(1)) {
+      smallest = std::min(smallest, rig.world.scheduler().depth());
+    }
+  });
+  rig.Run(seconds(10));
+  EXPECT_GE(smallest, Ops(16));
+  EXPECT_GE(rig.Rate(group, seconds(5), seconds(10)), 9'000);
+}
+
 // A calibration that is wrong by orders of magnitude (the device helper refuses what is
 // implausible; this is what passes) strangled the device.
 TEST(Depth, AWrongCapacityDoesNotStrangleTheDevice) {

@@ -30,6 +30,10 @@ class DepthController {
   // depth() or headroom() changed.
   bool OnComplete(int64_t cost, int64_t in_flight, uint64_t requests_in_flight, TimePoint now);
 
+  // The largest recent request. D leaves room for one of these even at 3/4: below that a large
+  // request closes the door on all others, the rates are equal, and the probe would stay there.
+  void SetLargest(int64_t cost);
+
   void Fix(int64_t depth);
 
   [[nodiscard]] int64_t depth() const { return current_; }
@@ -47,6 +51,7 @@ class DepthController {
 
   DepthOptions options_;
   bool automatic_;
+  int64_t floor_;
   int64_t full_;           // D
   int64_t current_;        // D, or 3/4 D in a probing epoch
   bool was_full_ = false;  // in flight reached the bound in this epoch
@@ -54,10 +59,13 @@ class DepthController {
   uint64_t completions_ = 0;
   int64_t epoch_cost_ = 0;
   TimePoint epoch_start_{};
-  Side sides_[2];     // at D, at 3/4 D
-  int position_ = 0;  // in the probing order
-  int rest_ = 0;      // epochs at D left before the next probe
-  int stable_ = 0;    // decisions in a row that kept D
+  TimePoint last_completion_{};
+  Duration gap_{0};         // longest between completions in this epoch,
+  Duration recent_gap_{0};  // and slowly decaying
+  Side sides_[2];           // at D, at 3/4 D
+  int position_ = 0;        // in the probing order
+  int rest_ = 0;            // epochs at D left before the next probe
+  int stable_ = 0;          // decisions in a row that kept D
 };
 
 }  // namespace weir::core

@@ -58,6 +58,7 @@ void Scheduler::Impl::NoteSize(int64_t cost, int64_t now) {
   const int64_t recent = std::max(std::max(largest_window, largest_before), kOp);
   if (recent == largest) return;
   largest = recent;
+  depth.SetLargest(largest);
   UpdateHold();
 }
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "catalog/config.h"
+
 namespace weir::scenario {
 namespace {
 
@@ -95,6 +97,11 @@ CoarseHistogram WaitOf(const RunResult& result, int group, Intervals intervals) 
   return MergeLeaves<CoarseHistogram>(result, group, intervals, &GroupSample::wait);
 }
 
+Duration WaitQuantile(const CoarseHistogram& wait, const FineHistogram& latency, double q) {
+  const Duration of_wait = wait.Quantile(q);
+  return latency.count() == 0 ? of_wait : std::min(of_wait, latency.Quantile(q));
+}
+
 std::vector<int> LeavesOf(const RunResult& result, int group) {
   std::vector<bool> below(result.groups.size(), group == kDeviceGroup);
   std::vector<int> leaves;
@@ -108,6 +115,15 @@ std::vector<int> LeavesOf(const RunResult& result, int group) {
     if (below[i] && info.leaf) leaves.push_back(static_cast<int>(i));
   }
   return leaves;
+}
+
+bool IsIdleOtherGroups(const RunResult& result, int group) {
+  const GroupInfo& info = result.groups[static_cast<size_t>(group)];
+  if (!info.leaf || info.parent < 0 || NameOf(result, group) != catalog::kOtherGroups) return false;
+  return std::all_of(result.intervals.begin(), result.intervals.end(), [group](const Interval& i) {
+    const GroupSample* sample = SampleAt(i, group);
+    return sample == nullptr || (sample->raw_iops <= 0 && sample->queued == 0);
+  });
 }
 
 int LevelOf(const RunResult& result, int group) {

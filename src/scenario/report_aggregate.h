@@ -37,8 +37,16 @@ using Intervals = std::span<const Interval>;
 [[nodiscard]] FineHistogram LatencyOf(const RunResult& result, int group, Intervals intervals);
 [[nodiscard]] CoarseHistogram WaitOf(const RunResult& result, int group, Intervals intervals);
 
+// As the histogram says, but never more than the latency's: the wait is a part of it, and its
+// histogram is the coarser one.
+[[nodiscard]] Duration WaitQuantile(const CoarseHistogram& wait, const FineHistogram& latency,
+                                    double q);
+
 // The leaves at or below `group`, as indices.
 [[nodiscard]] std::vector<int> LeavesOf(const RunResult& result, int group);
+// The group that every unit with a plan has for what no directive names, and nobody used it: not
+// worth a line.
+[[nodiscard]] bool IsIdleOtherGroups(const RunResult& result, int group);
 // Levels above `group`; 0 for a group without a parent.
 [[nodiscard]] int LevelOf(const RunResult& result, int group);
 // The last part of the path: "B" of "tenant2/B", the whole path at level 0.

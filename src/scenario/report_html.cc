@@ -48,6 +48,7 @@ RunView ViewOf(const RunResult& result) {
       view.changes.emplace_back(interval.start_s, note);
   }
   view.lines = LeavesOf(result, kDeviceGroup);
+  std::erase_if(view.lines, [&result](int leaf) { return IsIdleOtherGroups(result, leaf); });
   view.leaves = view.lines.size();
   if (view.lines.size() > kMaxChartLines) {
     std::vector<double> norm(result.groups.size());
@@ -298,7 +299,9 @@ std::string GroupRow(const RunResult& result, int group) {
       10 + 18 * LevelOf(result, group), EscapeHtml(NameOf(result, group)), MinText(info.params),
       MaxText(info.params), info.params.weight, FormatCount(std::round(mean.norm_iops * 10) / 10),
       FormatCount(std::round(mean.raw_iops * 10) / 10), FormatBandwidth(mean.bytes_per_s),
-      SharesBar(mean), held, quantile(wait, 0.99), quantile(latency, 0.5), quantile(latency, 0.99));
+      SharesBar(mean), held,
+      wait.count() == 0 ? "-" : FormatMillis(WaitQuantile(wait, latency, 0.99)),
+      quantile(latency, 0.5), quantile(latency, 0.99));
 }
 
 std::string GroupTable(const RunResult& result) {
@@ -308,7 +311,10 @@ std::string GroupTable(const RunResult& result) {
       "class=\"n\">norm op/s</th><th class=\"n\">raw op/s</th><th class=\"n\">bandwidth</th>"
       "<th>got by</th><th>held back by</th><th class=\"n\">wait p99, ms</th><th "
       "class=\"n\">latency p50, ms</th><th class=\"n\">latency p99, ms</th></tr>\n";
-  for (size_t i = 0; i < result.groups.size(); ++i) html += GroupRow(result, static_cast<int>(i));
+  for (size_t i = 0; i < result.groups.size(); ++i) {
+    const int group = static_cast<int>(i);
+    if (!IsIdleOtherGroups(result, group)) html += GroupRow(result, group);
+  }
   return html +
          "</table></div><p class=\"soft key\">Got by<i class=\"r\"></i>reservation<i "
          "class=\"w\"></i>weight<i class=\"l\"></i>leftover</p>\n";
@@ -329,11 +335,12 @@ std::string VerdictTable(const std::vector<Verdict>& verdicts) {
 }
 
 std::string RunSection(const RunResult& result, const std::vector<RunResult>& results,
-                       const std::vector<Verdict>& verdicts) {
+                       const std::vector<Verdict>& verdicts, bool with_title) {
   const RunView view = ViewOf(result);
   const Aggregate device = AggregateOf(result, kDeviceGroup, Intervals(result.intervals));
-  std::string html = fmt::format("<section class=\"run\"><h2>{}</h2><p class=\"where\">{}",
-                                 EscapeHtml(result.title), EscapeHtml(result.where));
+  std::string html = "<section class=\"run\">";
+  if (with_title) html += "<h2>" + EscapeHtml(result.title) + "</h2>";
+  html += "<p class=\"where\">" + EscapeHtml(result.where);
   if (result.capacity > 0) {
     html += fmt::format(" &middot; capacity {} norm op/s &middot; used on average {:.1f} %",
                         FormatCount(std::round(result.capacity)),
@@ -392,9 +399,10 @@ std::string ToHtml(const std::string& title, const std::vector<RunResult>& resul
       "content=\"width=device-width,initial-scale=1\"><title>{0}</title><style>{1}</style></head>\n"
       "<body><main><h1>{0}</h1>\n{2}",
       EscapeHtml(title), kStyleSheet, Totals(verdicts));
+  const bool titles = results.size() > 1 || (results.size() == 1 && results[0].title != title);
   for (size_t i = 0; i < results.size(); ++i) {
-    html +=
-        RunSection(results[i], results, i < verdicts.size() ? verdicts[i] : std::vector<Verdict>{});
+    html += RunSection(results[i], results,
+                       i < verdicts.size() ? verdicts[i] : std::vector<Verdict>{}, titles);
   }
   return html + kExplanation + "</main></body></html>\n";
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -144,9 +145,24 @@ std::string RowText(const std::string& name, size_t name_width, const Column (&c
   return row + "\n";
 }
 
-std::string MoreRows(size_t shown, size_t all) {
-  if (shown >= all) return "";
-  return fmt::format("... and {} more groups; --json, --csv and --html have all\n", all - shown);
+// The groups worth a row, of the first `count`.
+std::vector<int> Rows(const RunResult& result, size_t count) {
+  std::vector<int> rows;
+  for (size_t i = 0; i < std::min(count, result.groups.size()); ++i) {
+    const int group = static_cast<int>(i);
+    if (!IsIdleOtherGroups(result, group)) rows.push_back(group);
+  }
+  return rows;
+}
+
+std::span<const int> ShownOf(const std::vector<int>& rows) {
+  return std::span(rows).first(std::min(rows.size(), kMaxTableRows));
+}
+
+std::string MoreRows(const std::vector<int>& rows) {
+  if (rows.size() <= kMaxTableRows) return "";
+  return fmt::format("... and {} more groups; --json, --csv and --html have all\n",
+                     rows.size() - kMaxTableRows);
 }
 
 std::string DeviceLoad(const RunResult& result, double norm_iops) {
@@ -218,26 +234,25 @@ std::string TableInterval(const RunResult& result, const Interval& interval,
   for (const std::string& note : interval.notes) {
     text += fmt::format("{}>> {}{}\n", Ansi(style, kCyan), Printable(note), Ansi(style, kReset));
   }
-  const size_t rows = std::min({kMaxTableRows, interval.groups.size(), result.groups.size()});
+  const std::vector<int> rows = Rows(result, interval.groups.size());
   const auto sample_of = [&](int i) -> const GroupSample& {
     static const GroupSample kNone;
     const auto index = static_cast<size_t>(i);
     return index < interval.groups.size() ? interval.groups[index] : kNone;
   };
-  for (size_t i = 0; i < rows; ++i) {
-    const int group = static_cast<int>(i);
-    const GroupSample& sample = interval.groups[i];
+  for (int group : ShownOf(rows)) {
+    const GroupSample& sample = interval.groups[static_cast<size_t>(group)];
     const FineHistogram latency = LatencyOf(result, group, span);
     text += RowText(
         IndentedName(result, group), name_width, kIntervalColumns,
         {Ops(sample.norm_iops, 8), Ops(sample.raw_iops, 8), Quantity(sample.bytes_per_s / 1e6, 9),
          Shares(sample.by_reservation, sample.by_weight, sample.by_leftover),
          Ops(static_cast<double>(sample.queued), 5),
-         Millis(sample.wait.Quantile(0.99), sample.wait.count(), 7),
+         Millis(WaitQuantile(sample.wait, latency, 0.99), sample.wait.count(), 7),
          Millis(latency.Quantile(0.99), latency.count(), 7)},
         HeldBackWithParents(result, group, sample_of));
   }
-  return text + MoreRows(rows, result.groups.size());
+  return text + MoreRows(rows);
 }
 
 std::string Summary(const RunResult& result, const std::vector<Verdict>& verdicts,
@@ -249,27 +264,26 @@ std::string Summary(const RunResult& result, const std::vector<Verdict>& verdict
       fmt::format("\n{}Mean over {} s: {}{}\n", Ansi(style, kBold), FormatSeconds(device.seconds),
                   DeviceLoad(result, device.norm_iops), Ansi(style, kReset));
   text += HeaderLines("group", name_width, kSummaryColumns, style);
-  const size_t rows = std::min(kMaxTableRows, result.groups.size());
+  const std::vector<int> rows = Rows(result, result.groups.size());
   std::vector<Aggregate> means(result.groups.size());
   for (size_t i = 0; i < means.size(); ++i) {
     means[i] = AggregateOf(result, static_cast<int>(i), all);
   }
   const auto mean_of = [&](int i) -> const Aggregate& { return means[static_cast<size_t>(i)]; };
-  for (size_t i = 0; i < rows; ++i) {
-    const int group = static_cast<int>(i);
-    const Aggregate& mean = means[i];
+  for (int group : ShownOf(rows)) {
+    const Aggregate& mean = mean_of(group);
     const FineHistogram latency = LatencyOf(result, group, all);
     const CoarseHistogram wait = WaitOf(result, group, all);
     text +=
         RowText(IndentedName(result, group), name_width, kSummaryColumns,
                 {Ops(mean.norm_iops, 8), Ops(mean.raw_iops, 8), Quantity(mean.bytes_per_s / 1e6, 9),
                  Shares(mean.by_reservation, mean.by_weight, mean.by_leftover),
-                 Millis(wait.Quantile(0.99), wait.count(), 7),
+                 Millis(WaitQuantile(wait, latency, 0.99), wait.count(), 7),
                  Millis(latency.Quantile(0.5), latency.count(), 7),
                  Millis(latency.Quantile(0.99), latency.count(), 7)},
                 HeldBackWithParents(result, group, mean_of));
   }
-  text += MoreRows(rows, result.groups.size());
+  text += MoreRows(rows);
   if (result.errors > 0) text += fmt::format("failed requests: {}\n", result.errors);
   if (device.timeouts > 0 || result.throttle_timeouts > 0) {
     text += fmt::format(

@@ -91,6 +91,17 @@ TEST(Table, ManyGroupsAreCutAndCounted) {
   EXPECT_THAT(block, HasSubstr("... and 440 more groups"));
 }
 
+TEST(Table, AnUnusedOtherGroupsIsLeftOut) {
+  RunResult run = MakeRun();
+  run.groups[3].path = "tenant2/OTHER_GROUPS";
+  EXPECT_THAT(TableInterval(run, run.intervals[0]), HasSubstr("OTHER_GROUPS"));
+  for (Interval& interval : run.intervals) interval.groups[3] = GroupSample{};
+  EXPECT_THAT(TableInterval(run, run.intervals[0]), Not(HasSubstr("OTHER_GROUPS")));
+  EXPECT_THAT(Summary(run, {}), Not(HasSubstr("OTHER_GROUPS")));
+  EXPECT_EQ(ToHtml("t", {run}, {}).find("OTHER_GROUPS"), std::string::npos);
+  EXPECT_THAT(ToCsv(run), HasSubstr("OTHER_GROUPS"));
+}
+
 TEST(Table, WiderTerminalsShowLongerNames) {
   RunResult run = MakeRun();
   run.groups[0].path = "a-name-of-thirty-characters-xx";

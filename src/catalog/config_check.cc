@@ -190,7 +190,7 @@ void CheckSum(const Plan& plan, std::string_view key, double Directive::*member,
   problems->Add(LineOfKey(crossing->key_lines, key, crossing->line),
                 fmt::format("plan {}: {} of its directives add up to {} %, more than the 100 % "
                             "there is ({}); lower some",
-                            Quote(plan.name), key, static_cast<double>(sum) / (kWhole / 100),
+                            Quote(plan.name), key, static_cast<double>(sum) / kMillionthsAPercent,
                             JoinNames(parts, 8)));
 }
 

@@ -103,6 +103,23 @@ TEST(Hostile, AHeaderWithoutAKeyIsRefusedWithItsPlace) {
   }
 }
 
+// Found by fuzzing: letters of some languages where a value, a key or an escape should be.
+TEST(Hostile, LettersOutsideOfTextAreRefusedWithTheirPlace) {
+  for (const char* letter :
+       {"ä", "é", "\xC2\xA0", "\xC2\xA1", "\xD2\x81", "\xD2\x9A", "Ж", "א", "人", "\xE1\x9A\x80",
+        "\xE2\x80\xA8", "\xEF\xBB\xBF", "\xF0\x9F\x98\x80"}) {
+    for (const char* before : {"a = ", "", "a", "a = 1", "a = [", "a = {", "[", "a = \"\\",
+                               "a = \"\"\"\\", "a = 1979-05-27", "a = 1.", "a = t"}) {
+      const Result<Config> config = ParseConfig(std::string("\n") + before + letter + " \"", "f");
+      ASSERT_FALSE(config.has_value()) << before << letter;
+      EXPECT_EQ(config.error().message.substr(0, 20), "f:2: not valid TOML ")
+          << config.error().message;
+    }
+    const std::string text = std::string("a = \"\"\"x\\\n  ") + letter + "\"\"\"";
+    EXPECT_TRUE(ParseToml(text, "f").has_value()) << letter;
+  }
+}
+
 TEST(Hostile, NestingBombsAreRefused) {
   const auto repeat = [](std::string_view part, int times) {
     std::string text;

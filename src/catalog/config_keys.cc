@@ -190,7 +190,7 @@ void ApplyBurst(Duration burst, ResourceParams* params) {
 }
 
 int64_t Millionths(double percent) {
-  return percent < 0 ? -1 : static_cast<int64_t>(std::llround(percent * (kWhole / 100)));
+  return percent < 0 ? -1 : static_cast<int64_t>(std::llround(percent * kMillionthsAPercent));
 }
 
 std::string WhyNoPercent(double percent) {

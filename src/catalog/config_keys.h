@@ -27,6 +27,7 @@ void ApplyBurst(Duration burst, ResourceParams* params);
 
 // A percentage in millionths of the whole, rounded; -1 stays -1.
 inline constexpr int64_t kWhole = 1'000'000;
+inline constexpr double kMillionthsAPercent = 10'000;
 [[nodiscard]] int64_t Millionths(double percent);
 
 // Why `percent` cannot be one; empty when it can.

@@ -275,7 +275,8 @@ class Engine {
   // thread switch each. Errors: kFailedPrecondition (stopped). Allocates.
   Result<void> Post(std::function<void()> work);
 
-  // Refuses new requests, then ends the accepted ones as `mode` says, then the owner thread. After
+  // Refuses new requests, then ends the accepted ones as `mode` says, closes all files, and ends
+  // the owner thread. Memory from AllocateBuffers stays until the engine is destroyed. After
   // `drain_limit` a drain turns into a cancel. Later calls return at once. Errors:
   // kFailedPrecondition (called from a callback).
   Result<void> Stop(StopMode mode, Duration drain_limit = Duration::max());

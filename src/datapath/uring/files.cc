@@ -9,12 +9,6 @@
 
 namespace weir::uring {
 
-FileTable::~FileTable() {
-  for (const File& file : files_) {
-    if (file.fd >= 0) close(file.fd);
-  }
-}
-
 Result<FileId> FileTable::Add(int fd) {
   if (free_.empty()) {
     if (files_.size() >= max_files_) {
@@ -50,6 +44,12 @@ Result<void> FileTable::Close(FileId id) {
   file->closing = true;
   if (file->requests == 0) CloseNow(id.index);
   return {};
+}
+
+void FileTable::CloseAll() {
+  for (uint32_t index = 0; index < files_.size(); ++index) {
+    if (files_[index].fd >= 0) CloseNow(index);
+  }
 }
 
 void FileTable::CloseNow(uint32_t index) {
@@ -117,6 +117,14 @@ Result<BufferRegion> BufferTable::Allocate(int64_t bytes) {
       BufferRegion{.data = static_cast<std::byte*>(data), .bytes = size, .index = -1, .id = id};
   if (ring_->SetBuffer(id, data, size)) region.index = static_cast<int32_t>(id);
   return region;
+}
+
+void BufferTable::UnregisterAll() {
+  for (BufferRegion& region : regions_) {
+    if (region.index < 0) continue;
+    static_cast<void>(ring_->SetBuffer(static_cast<uint32_t>(region.index), nullptr, 0));
+    region.index = -1;
+  }
 }
 
 void BufferTable::Unmap(BufferRegion* region) {

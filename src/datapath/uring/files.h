@@ -14,7 +14,7 @@ class FileTable {
  public:
   // Registers the files with `ring` as far as its table goes. `ring` outlives this.
   FileTable(Ring* ring, uint32_t max_files) : ring_(ring), max_files_(max_files) {}
-  ~FileTable();  // closes what is still open
+  ~FileTable() = default;
   FileTable(const FileTable&) = delete;
   FileTable& operator=(const FileTable&) = delete;
 
@@ -22,6 +22,9 @@ class FileTable {
   [[nodiscard]] Result<FileId> Add(int fd);
   // Errors: kNotFound.
   [[nodiscard]] Result<void> Close(FileId id);
+  // Closes all and takes them out of the ring, which would keep them open for a while even after
+  // its end. Requires: no requests.
+  void CloseAll();
 
   // Counts a request in; false: no such file, or closed. Release counts it out.
   [[nodiscard]] bool Acquire(FileId id);
@@ -61,6 +64,8 @@ class BufferTable {
   // As Engine::AllocateBuffers and FreeBuffers.
   [[nodiscard]] Result<BufferRegion> Allocate(int64_t bytes);
   [[nodiscard]] Result<void> Free(const BufferRegion& region);
+  // Unpins the memory; it stays usable.
+  void UnregisterAll();
 
  private:
   void Unmap(BufferRegion* region);

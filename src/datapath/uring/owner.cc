@@ -78,6 +78,8 @@ void Owner::Run() {
     LearnCosts();
     EnterRing();
   }
+  files_.CloseAll();
+  buffers_.UnregisterAll();
   shared_->pool.Flush();
   running_ = false;
 }
@@ -151,7 +153,9 @@ Duration Owner::SleepTime() const {
 }
 
 void Owner::EnterRing() {
-  const bool idle = arrivals_ == nullptr && finished_ == nullptr && !ring_->HasCompletions();
+  const bool stopped = stopping_ != Stopping::kNo && outstanding_ == 0;
+  const bool idle =
+      !stopped && arrivals_ == nullptr && finished_ == nullptr && !ring_->HasCompletions();
   bool sleep = false;
   if (idle) {
     if (!wake_armed_ && ring_->SpaceLeft() > 0) {

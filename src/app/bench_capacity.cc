@@ -1,0 +1,61 @@
+#include "app/bench_capacity.h"
+
+#include <atomic>
+#include <utility>
+
+#include "app/bench_priority.h"
+#include "device/profile.h"
+
+namespace weir::app {
+
+namespace {
+
+Result<Capacity> FromProfile(const device::Profile& profile, std::string source) {
+  auto model = profile.Model();
+  if (!model) return tl::unexpected(std::move(model.error()));
+  Capacity capacity{profile.capacity_iops, std::move(*model), 0, std::move(source)};
+  for (const device::Measurement& measured : profile.measurements) {
+    if (measured.direction == Direction::kRead && measured.access == core::Access::kRandom &&
+        measured.bytes == core::kReferenceBytes) {
+      capacity.saturation_depth = measured.depth * kOp;
+    }
+  }
+  return capacity;
+}
+
+}  // namespace
+
+Result<Capacity> FindCapacity(
+    const catalog::Device* device, const std::string& directory, StopSignal* stop,
+    const std::function<void(const device::CalibrateProgress&)>& on_progress) {
+  const double configured =
+      device == nullptr ? 0 : static_cast<double>(device->capacity) / static_cast<double>(kOp);
+  if (device != nullptr && !device->profile.empty()) {
+    auto profile = device::ReadProfile(device->profile);
+    if (!profile) return tl::unexpected(std::move(profile.error()));
+    auto capacity = FromProfile(*profile, "profile " + device->profile);
+    if (capacity && configured > 0) {
+      capacity->iops = configured;
+      capacity->source = "capacity_iops, costs from profile " + device->profile;
+    }
+    return capacity;
+  }
+  if (configured > 0) return Capacity{configured, core::CostModel(), 0, "capacity_iops"};
+
+  device::CalibrateOptions options;
+  options.path = directory;
+  options.quick = true;
+  std::atomic<bool> cancel{false};
+  const RaisedPriority raised;
+  auto profile = device::Calibrate(
+      options,
+      [&](const device::CalibrateProgress& progress) {
+        if (stop != nullptr && stop->Poll()) cancel = true;
+        if (on_progress) on_progress(progress);
+      },
+      &cancel);
+  if (!profile) return tl::unexpected(std::move(profile.error()));
+  return FromProfile(*profile, "quick calibration just now");
+}
+
+}  // namespace weir::app

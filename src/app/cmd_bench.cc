@@ -1,0 +1,248 @@
+// `weir bench FILE.toml`: runs a scenario's loads on a real file through the engine.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/bench_capacity.h"
+#include "app/bench_file.h"
+#include "app/bench_load.h"
+#include "app/bench_output.h"
+#include "app/bench_runner.h"
+#include "app/bench_signal.h"
+#include "app/commands.h"
+#include "app/files.h"
+#include "base/units.h"
+#include "scenario/report.h"
+#include "scenario/scenario.h"
+
+namespace weir::app {
+
+namespace {
+
+constexpr int kHeld = 0;
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+struct Arguments {
+  std::string scenario;
+  bool without_isolation = false;
+  std::string json, csv, html;
+  std::string file;
+  bool overwrite_file = false;
+  std::string duration;
+  std::string max_piece;
+  int64_t seed = -1;
+  bool quiet = false;
+};
+
+int Complain(const Error& error) {
+  fmt::print(stderr, "weir bench: {}\n", error.message);
+  return IsUsageError(error.code) ? kUsage : kFailed;
+}
+
+int Interrupted(int signal) { return 128 + signal; }
+
+Result<scenario::Scenario> Load(const Arguments& arguments, std::vector<std::string>* warnings) {
+  auto text = ReadTextFile(arguments.scenario);
+  // A file that cannot be read is the caller's mistake.
+  if (!text) return Fail(ErrorCode::kNotFound, text.error().message, text.error().sys_errno);
+  auto scenario = scenario::ParseScenario(*text, arguments.scenario);
+  if (!scenario) return scenario;
+  if (arguments.seed >= 0) scenario->seed = static_cast<uint64_t>(arguments.seed);
+  if (!arguments.file.empty()) scenario->file = arguments.file;
+  if (scenario->title.empty()) scenario->title = arguments.scenario;
+  if (arguments.duration.empty()) return scenario;
+  auto duration = ParseDuration(arguments.duration);
+  if (!duration) {
+    return Fail(duration.error().code, "--duration: " + duration.error().message);
+  }
+  if (*duration < scenario::kMinRunTime || *duration > scenario::kMaxRunTime) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("--duration {} must be within {} .. {}", arguments.duration,
+                    FormatDuration(scenario::kMinRunTime), FormatDuration(scenario::kMaxRunTime)));
+  }
+  SetDuration(&*scenario, *duration, warnings);
+  if (scenario->loads.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("--duration {}: no load starts within it; give a longer one",
+                            arguments.duration));
+  }
+  return scenario;
+}
+
+Result<int64_t> MaxPiece(const std::string& text) {
+  if (text.empty()) return 0;
+  auto bytes = ParseBytes(text);
+  if (bytes && (*bytes < 4096 || *bytes % 4096 != 0)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("--max-piece {}: it must be a multiple of 4 KiB", text));
+  }
+  return bytes;
+}
+
+// Where the loads run: as asked for, else beside what the scenario's device names, else here.
+Result<BenchFile> OpenFile(const scenario::Scenario& scenario, const Arguments& arguments) {
+  BenchFileOptions options;
+  options.path = scenario.file;
+  if (options.path.empty() && !scenario.config.devices.empty()) {
+    options.path = scenario.config.devices.front().path;
+  }
+  if (options.path.empty()) options.path = ".";
+  options.bytes = scenario.file_size;
+  options.least_bytes = LargestRequest(scenario.loads);
+  options.writes = AnyWrites(scenario.loads);
+  options.overwrite = arguments.overwrite_file;
+  return BenchFile::Open(options);
+}
+
+Result<Capacity> Prepare(const scenario::Scenario& scenario, BenchFile* file, StopSignal* stop) {
+  ProgressLine progress;
+  auto laid_out = file->LayOut([&](int64_t done, int64_t all) {
+    progress.Show("writing the " + file->what(),
+                  static_cast<double>(done) / static_cast<double>(all));
+    return !stop->Poll();
+  });
+  if (!laid_out) return tl::unexpected(std::move(laid_out.error()));
+  const catalog::Device* device =
+      scenario.config.devices.empty() ? nullptr : &scenario.config.devices.front();
+  return FindCapacity(device, file->directory(), stop, [&](const device::CalibrateProgress& step) {
+    progress.Show("quick calibration (no profile, no capacity_iops)", step.done);
+  });
+}
+
+Result<void> WriteReports(const Arguments& arguments, const scenario::RunResult& result,
+                          const std::vector<scenario::Verdict>& verdicts) {
+  if (!arguments.json.empty()) {
+    auto written = WriteTextFile(arguments.json, scenario::ToJson(result, verdicts));
+    if (!written) return written;
+  }
+  if (!arguments.csv.empty()) {
+    if (auto written = WriteTextFile(arguments.csv, scenario::ToCsv(result)); !written)
+      return written;
+  }
+  if (!arguments.html.empty()) {
+    auto written =
+        WriteTextFile(arguments.html, scenario::ToHtml(result.title, {result}, {verdicts}));
+    if (!written) return written;
+  }
+  return {};
+}
+
+void Print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+int StatusOf(const RunOutcome& outcome, const std::vector<scenario::Verdict>& verdicts,
+             const StopSignal& stop) {
+  if (outcome.stopped) return Interrupted(stop.number());
+  if (outcome.result.errors > 0) return kFailed;
+  // Without isolation nothing was promised; the verdicts are for comparison.
+  if (!outcome.result.isolated) return kHeld;
+  const bool held = std::all_of(verdicts.begin(), verdicts.end(),
+                                [](const scenario::Verdict& verdict) { return verdict.held; });
+  return held ? kHeld : kFailed;
+}
+
+int Bench(const Arguments& arguments) {
+  StopSignal stop;
+  std::vector<std::string> warnings;
+  auto scenario = Load(arguments, &warnings);
+  if (!scenario) return Complain(scenario.error());
+  for (const std::string& file : {arguments.json, arguments.csv, arguments.html}) {
+    if (auto ok = CheckWritable(file); !ok) {
+      Complain(ok.error());
+      return kUsage;
+    }
+  }
+  auto piece = MaxPiece(arguments.max_piece);
+  if (!piece) return Complain(piece.error());
+  auto file = OpenFile(*scenario, arguments);
+  if (!file) return Complain(file.error());
+  auto capacity = Prepare(*scenario, &*file, &stop);
+  if (!capacity) {
+    if (stop.number() != 0) {
+      fmt::print(stderr, "weir bench: stopped before the run; the scratch file is removed\n");
+      return Interrupted(stop.number());
+    }
+    return Complain(capacity.error());
+  }
+
+  // Reports on standard output are for programs: the table would be in their way.
+  const bool piped = arguments.json == "-" || arguments.csv == "-" || arguments.html == "-";
+  const bool table = !arguments.quiet && !piped;
+  const scenario::TableStyle style = TerminalStyle();
+  RunOptions options;
+  options.session.isolated = !arguments.without_isolation;
+  options.session.max_piece_bytes = *piece;
+  options.on_start = [&](const scenario::RunResult& result, Priority priority) {
+    if (!table) return;
+    Print(fmt::format("capacity {} normalised IOPS, from {}; I/O thread at {}\n",
+                      FormatOpsRate(std::llround(capacity->iops * static_cast<double>(kOp))),
+                      capacity->source, Describe(priority)));
+    Print(scenario::TableHeader(result, style));
+  };
+  options.on_interval = [&](const scenario::RunResult& result, const scenario::Interval& interval) {
+    if (table) Print(scenario::TableInterval(result, interval, style));
+  };
+  auto outcome = RunScenario(*scenario, *file, *capacity, options, &stop);
+  if (!outcome) return Complain(outcome.error());
+  outcome->result.warnings.insert(outcome->result.warnings.begin(), warnings.begin(),
+                                  warnings.end());
+  const auto verdicts = scenario::Judge(
+      outcome->stopped ? OnlyJudgeable(*scenario, outcome->ran) : *scenario, outcome->result);
+  if (!piped) Print(scenario::Summary(outcome->result, verdicts, style));
+  if (outcome->stopped) {
+    fmt::print(stderr, "weir bench: stopped after {}\n", FormatDuration(outcome->ran));
+  }
+  if (auto written = WriteReports(arguments, outcome->result, verdicts); !written) {
+    return Complain(written.error());
+  }
+  return StatusOf(*outcome, verdicts, stop);
+}
+
+}  // namespace
+
+void AddBench(CLI::App* app, int* status) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app->add_subcommand(
+      "bench", "Run a scenario's loads on a real file, in real time: who gets what, and why");
+  command->add_option("FILE", arguments->scenario, "The scenario, as for weir sim")->required();
+  command->add_flag("--without-isolation", arguments->without_isolation,
+                    "The same load unscheduled, to compare; nothing is promised then");
+  command->add_option("--json", arguments->json,
+                      "Write all numbers as JSON to this file (-: stdout)");
+  command->add_option("--csv", arguments->csv,
+                      "Write a line for each group and second to this file (-: stdout)");
+  command->add_option("--html", arguments->html, "Write a page with charts to this file");
+  command->add_option("--file", arguments->file,
+                      "Where to run: a directory (a scratch file is made in it and goes away), or "
+                      "a file or block device to read");
+  command->add_flag("--overwrite-file", arguments->overwrite_file,
+                    "Let loads write to a file or block device that was there before");
+  command->add_option("--duration", arguments->duration,
+                      "Run for this long instead, as \"5s\" or \"2m\"");
+  command->add_option("--seed", arguments->seed, "Another sequence of random offsets and sizes")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--max-piece", arguments->max_piece,
+                      "Send larger requests in pieces of this size, as \"64KiB\"");
+  command->add_flag("-q,--quiet", arguments->quiet, "Only the summary and the verdicts");
+  command->footer(
+      "Exit status: 0 all promises held, 1 one was missed or requests failed, 2 bad usage or "
+      "input,\n"
+      "130 after Ctrl-C.\n"
+      "Examples:\n"
+      "  weir bench four-tenants.toml\n"
+      "  weir bench four-tenants.toml --file /data --html four-tenants.html\n"
+      "  weir bench four-tenants.toml --without-isolation --duration 5s");
+  command->callback([arguments, status] { *status = Bench(*arguments); });
+}
+
+}  // namespace weir::app

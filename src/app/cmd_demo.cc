@@ -1,0 +1,52 @@
+// `weir demo`: the isolation experiments, live.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "app/bench_output.h"
+#include "app/commands.h"
+#include "app/demo/demo.h"
+
+namespace weir::app {
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+int Demo(const demo::DemoOptions& options) {
+  Result<void> writable = CheckWritable(options.html);
+  if (!writable) {
+    fmt::print(stderr, "weir demo: {}\n", writable.error().message);
+    return kUsage;
+  }
+  auto status = demo::RunDemo(options);
+  if (status) return *status;
+  fmt::print(stderr, "weir demo: {}\n", status.error().message);
+  return IsUsageError(status.error().code) ? kUsage : kFailed;
+}
+
+}  // namespace
+
+void AddDemo(CLI::App* app, int* status) {
+  auto options = std::make_shared<demo::DemoOptions>();
+  CLI::App* command = app->add_subcommand(
+      "demo", "Show disk isolation on this machine: four tenants, loads in a tenant, live changes");
+  command->add_option("--dir", options->directory, "A directory on the disk to use")
+      ->capture_default_str();
+  command->add_option("--html", options->html, "Where to write the page with charts")
+      ->capture_default_str();
+  command
+      ->add_option("--seconds-scale", options->seconds_scale,
+                   "Shorter runs: 0.2 takes a fifth of the time and is judged less surely")
+      ->check(CLI::Range(demo::kMinSecondsScale, 1.0))
+      ->capture_default_str();
+  command->footer(
+      "Makes a scratch file of 1 GiB without a name, which goes away with the process.\n"
+      "Exit status: 0 all promises held, 1 one was missed, 2 bad usage, 130 after Ctrl-C.");
+  command->callback([options, status] { *status = Demo(*options); });
+}
+
+}  // namespace weir::app

@@ -1,0 +1,86 @@
+#include "app/demo/compare.h"
+
+#include <utility>
+
+#include "base/monotonic_clock.h"
+#include "scenario/sample.h"
+
+namespace weir::app::demo {
+
+namespace {
+
+constexpr Duration kLeadIn = std::chrono::milliseconds(1);
+constexpr Duration kDrainLimit = std::chrono::seconds(10);
+
+double DeviceIops(const Session& session, const scenario::Interval& interval) {
+  double sum = 0;
+  for (size_t i = 0; i < session.nodes().size(); ++i) {
+    if (session.nodes()[i].parent < 0) sum += interval.groups[i].norm_iops;
+  }
+  return sum;
+}
+
+scenario::Interval IntervalOf(const Session& session, const Snapshot& before,
+                              const Snapshot& after) {
+  scenario::Interval interval;
+  interval.length_s = ToSeconds(after.at - before.at);
+  interval.depth = static_cast<double>(after.depth) / static_cast<double>(kOp);
+  for (size_t i = 0; i < after.groups.size(); ++i) {
+    interval.groups.push_back(
+        scenario::SampleOf(before.groups[i], after.groups[i], interval.length_s));
+    const int meter = session.meter_of(i);
+    if (meter >= 0) {
+      interval.groups.back().latency = after.meters[static_cast<size_t>(meter)].latency;
+    }
+  }
+  return interval;
+}
+
+}  // namespace
+
+Result<double> RunSlice(Session* session, const SliceOptions& options, StopSignal* stop,
+                        std::vector<scenario::Interval>* intervals) {
+  const TimePoint start = MonotonicNow() + kLeadIn;
+  session->Start(start, kNever);
+  stop->WaitUntil(start + options.warm_up);
+  auto before = session->Take();
+  if (!before) return tl::unexpected(std::move(before.error()));
+  stop->WaitUntil(start + options.slice);
+  auto after = session->Take();
+  if (!after) return tl::unexpected(std::move(after.error()));
+  if (!session->Pause(kDrainLimit)) {
+    return Fail(ErrorCode::kUnavailable,
+                "the disk has not answered for 10 s; see the kernel's log for its errors");
+  }
+  scenario::Interval interval = IntervalOf(*session, *before, *after);
+  const double iops = DeviceIops(*session, interval);
+  if (intervals != nullptr) {
+    interval.start_s =
+        intervals->empty() ? 0 : intervals->back().start_s + intervals->back().length_s;
+    intervals->push_back(std::move(interval));
+  }
+  return iops;
+}
+
+Result<std::vector<SlicePair>> TakeTurns(
+    Session* scheduled, Session* unscheduled, int pairs, const SliceOptions& options,
+    StopSignal* stop, std::vector<scenario::Interval>* unscheduled_intervals,
+    const std::function<void(int, const SlicePair&)>& on_pair) {
+  std::vector<SlicePair> result;
+  for (int i = 0; i < pairs; ++i) {
+    SlicePair pair;
+    for (const bool first : {true, false}) {
+      const bool with = first == (i % 2 == 0);
+      auto iops = RunSlice(with ? scheduled : unscheduled, options, stop,
+                           with ? nullptr : unscheduled_intervals);
+      if (!iops) return tl::unexpected(std::move(iops.error()));
+      if (stop->number() != 0) return result;
+      (with ? pair.scheduled : pair.unscheduled) = *iops;
+    }
+    result.push_back(pair);
+    if (on_pair) on_pair(i, pair);
+  }
+  return result;
+}
+
+}  // namespace weir::app::demo

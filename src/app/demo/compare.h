@@ -1,0 +1,34 @@
+// The same load scheduled and unscheduled, in short slices that take turns, so that a disk whose
+// speed wanders treats both alike. Threads: one caller.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "app/bench_session.h"
+#include "app/bench_signal.h"
+#include "app/demo/verdicts.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "scenario/report.h"
+
+namespace weir::app::demo {
+
+struct SliceOptions {
+  Duration slice = std::chrono::milliseconds(250);
+  Duration warm_up = std::chrono::milliseconds(50);  // at the start of each, not counted
+};
+
+// Normalised op/s of the whole device over one slice, and what each group got (may be null).
+// The session is paused before and after. Errors: as Session::Take; kUnavailable: requests do not
+// come back.
+[[nodiscard]] Result<double> RunSlice(Session* session, const SliceOptions& options,
+                                      StopSignal* stop, std::vector<scenario::Interval>* intervals);
+
+// `pairs` pairs, the order turned round in every other one. Ends early after a signal.
+[[nodiscard]] Result<std::vector<SlicePair>> TakeTurns(
+    Session* scheduled, Session* unscheduled, int pairs, const SliceOptions& options,
+    StopSignal* stop, std::vector<scenario::Interval>* unscheduled_intervals,
+    const std::function<void(int, const SlicePair&)>& on_pair);
+
+}  // namespace weir::app::demo

@@ -131,6 +131,7 @@ struct Engine::Impl {
   void RunThread(std::promise<Result<void>>* ready);
   [[nodiscard]] bool Push(uring::QueueNode* node);
   [[nodiscard]] Result<Op*> TakeOp();
+  void Join();
 
   // Runs `work` on the owner thread and returns what it returns; after the owner thread has ended,
   // on this one.
@@ -147,7 +148,7 @@ struct Engine::Impl {
       return std::move(*result);
     }
     const std::lock_guard lock(stopped_mutex);
-    if (thread.joinable()) thread.join();
+    Join();
     return work(*owner);
   }
 
@@ -202,15 +203,26 @@ void Engine::Impl::RunThread(std::promise<Result<void>>* ready) {
   owner->Run();
 }
 
+// Waits for the thread, and for calls of Submit that have pushed but are still about to wake it:
+// all their requests may have completed meanwhile. Requires: stopped_mutex.
+void Engine::Impl::Join() {
+  if (!thread.joinable()) return;
+  thread.join();
+  while (shared.wakeups.load(std::memory_order_acquire) < shared.queue.wakers()) {
+    std::this_thread::yield();
+  }
+}
+
 // False: the owner is gone, the node still the caller's.
 bool Engine::Impl::Push(uring::QueueNode* node) {
   switch (shared.queue.Push(node)) {
     case SubmitQueue::Pushed::kDone:
       return true;
     case SubmitQueue::Pushed::kWakeOwner: {
-      shared.wakeups.fetch_add(1, std::memory_order_relaxed);
       const uint64_t one = 1;
       static_cast<void>(!write(shared.wake_fd, &one, sizeof(one)));  // cannot fail: it never fills
+      // Last of all: from here on the engine may be destroyed.
+      shared.wakeups.fetch_add(1, std::memory_order_release);
       return true;
     }
     case SubmitQueue::Pushed::kClosed:
@@ -226,10 +238,9 @@ Result<Op*> Engine::Impl::TakeOp() {
     if (Op* op = shared.pool.Take()) return op;
     if (options.block_when_full) {
       Op* op = nullptr;
-      shared.blocked.fetch_add(1, std::memory_order_relaxed);
+      shared.blocked.fetch_add(1, std::memory_order_acq_rel);
       while (op == nullptr && shared.accepting.load(std::memory_order_acquire)) {
         const uint32_t freed = shared.freed.load(std::memory_order_acquire);
-        std::atomic_thread_fence(std::memory_order_seq_cst);
         op = shared.pool.Take();
         if (op == nullptr) shared.freed.wait(freed, std::memory_order_acquire);
       }
@@ -275,7 +286,7 @@ Result<void> Engine::Stop(StopMode mode, Duration drain_limit) {
   impl_->shared.freed.fetch_add(1, std::memory_order_release);
   impl_->shared.freed.notify_all();
   const std::lock_guard lock(impl_->stopped_mutex);
-  if (impl_->thread.joinable()) impl_->thread.join();
+  impl_->Join();
   return {};
 }
 

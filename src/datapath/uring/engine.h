@@ -204,7 +204,8 @@ class Engine {
   // Starts the owner thread. Errors: kInvalidArgument (an option out of its range); kUnavailable
   // (io_uring_setup failed; the message says why and what to do; sys_errno).
   [[nodiscard]] static Result<std::unique_ptr<Engine>> Create(EngineOptions options);
-  // As Stop(StopMode::kCancel). Not inside a callback.
+  // As Stop(StopMode::kCancel). Not inside a callback, nor while other calls are being made; a
+  // Submit whose callback has come counts as returned.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

@@ -164,7 +164,10 @@ void Owner::EnterRing() {
       wake_armed_ = true;
       ++prepared_;
     }
-    if (shared_->pool.Flush()) WakeBlockedSubmitters();
+    shared_->pool.Flush();
+    // A read-modify-write meets that of a submitter in one order: it sees the freed ops, or this
+    // sees it waiting.
+    if (shared_->blocked.fetch_add(0, std::memory_order_acq_rel) != 0) WakeBlockedSubmitters();
     sleep = wake_armed_ && shared_->queue.PrepareSleep();
   }
   if (!sleep && prepared_ == 0 && !ring_->NeedsEnter()) return;
@@ -179,7 +182,6 @@ void Owner::EnterRing() {
 }
 
 void Owner::WakeBlockedSubmitters() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
   if (shared_->blocked.load(std::memory_order_relaxed) == 0) return;
   shared_->pool.Flush();
   shared_->freed.fetch_add(1, std::memory_order_release);

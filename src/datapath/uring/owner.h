@@ -27,7 +27,7 @@ struct Shared {
   SubmitQueue queue;
   int wake_fd = -1;  // eventfd; the owner sleeps on it through the ring
   std::atomic<bool> accepting{true};
-  std::atomic<uint64_t> wakeups{0};
+  std::atomic<uint64_t> wakeups{0};  // writes to wake_fd that have been done
   // Threads that wait for a free op, and what they wait on.
   std::atomic<uint32_t> blocked{0};
   std::atomic<uint32_t> freed{0};

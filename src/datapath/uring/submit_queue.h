@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 #include "datapath/uring/op.h"
 
@@ -29,7 +30,10 @@ class SubmitQueue {
   QueueNode* TakeAll() {
     if (head_.load(std::memory_order_relaxed) == nullptr) return nullptr;
     QueueNode* newest = head_.exchange(nullptr, std::memory_order_acq_rel);
+    const bool slept = asleep_;
+    asleep_ = false;
     if (newest == Sleeping()) return nullptr;
+    if (slept) ++wakers_;
     QueueNode* oldest = nullptr;
     while (newest != nullptr) {
       QueueNode* next = newest->next;
@@ -41,7 +45,12 @@ class SubmitQueue {
   }
 
   // The owner's: true if nothing was pushed; the next push then says kWakeOwner.
-  bool PrepareSleep() { return ReplaceEmptyBy(Sleeping()); }
+  bool PrepareSleep() {
+    asleep_ = ReplaceEmptyBy(Sleeping());
+    return asleep_;
+  }
+  // The owner's: how many pushes were told kWakeOwner, as far as taken.
+  [[nodiscard]] uint64_t wakers() const { return wakers_; }
   // The owner's: true if nothing was pushed; every later push then says kClosed.
   bool Close() { return ReplaceEmptyBy(Closed()); }
 
@@ -59,6 +68,8 @@ class SubmitQueue {
   inline static constinit QueueNode closed_{QueueNode::Kind::kControl};
 
   alignas(64) std::atomic<QueueNode*> head_{nullptr};
+  alignas(64) bool asleep_ = false;
+  uint64_t wakers_ = 0;
 };
 
 }  // namespace weir::uring

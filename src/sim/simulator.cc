@@ -246,7 +246,7 @@ void Runner::Sample() {
   notes_.clear();
   interval_start_ = world_.elapsed();
   for (size_t i = 0; i < groups_.size(); ++i) {
-    core::GroupStats after = world_.Stats(groups_[i]);
+    const core::GroupStats after = world_.Stats(groups_[i]);
     GroupSample sample = scenario::SampleOf(before_[i], after, seconds);
     if (nodes_[i].leaf) {
       sample.latency = latency_[i];
@@ -257,7 +257,7 @@ void Runner::Sample() {
           after.throttle_timeouts - before_[i].throttle_timeouts + rejected - rejected_before_[i];
       rejected_before_[i] = rejected;
     }
-    before_[i] = std::move(after);
+    before_[i] = after;
     interval.groups.push_back(std::move(sample));
   }
   result_.intervals.push_back(std::move(interval));

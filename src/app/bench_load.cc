@@ -13,7 +13,10 @@ namespace weir::app {
 
 namespace {
 
-constexpr int64_t kOffsetUnit = 4096;  // of sequential streams' starting points
+constexpr int64_t kOffsetUnit = 4096;  // of sequential streams' starting points, and of buffers
+constexpr int64_t kContentBytes = int64_t{8} << 20;  // what writes write, again and again
+
+int64_t WholePages(int64_t bytes) { return (bytes + kOffsetUnit - 1) / kOffsetUnit * kOffsetUnit; }
 
 int SlotsOf(const scenario::Load& load) {
   const int closed = load.threads * load.depth;
@@ -154,30 +157,39 @@ void LoadDriver::AddLoad(const scenario::Load& load, core::GroupId group, int me
 }
 
 Result<void> LoadDriver::Prepare() {
-  int64_t wanted = 0;
+  int64_t for_reads = 0;
   int64_t largest = 0;
   bool writes = false;
   for (const LoadState& load : loads_) {
-    const int64_t each = (load.largest + kOffsetUnit - 1) / kOffsetUnit * kOffsetUnit;
-    wanted += each * static_cast<int64_t>(load.slots.size());
-    largest = std::max(largest, each);
+    for_reads += WholePages(load.largest) * static_cast<int64_t>(load.slots.size());
+    largest = std::max(largest, WholePages(load.largest));
     writes = writes || load.spec.read_share < 1;
   }
-  const int64_t total = std::min(wanted, std::max(largest, kMaxBufferBytes));
-  auto buffers = engine_->AllocateBuffers(total);
+  for_reads = std::min(for_reads, std::max(largest, kMaxBufferBytes));
+  if (writes) content_bytes_ = std::max(largest, kContentBytes);
+  auto buffers = engine_->AllocateBuffers(for_reads + content_bytes_);
   if (!buffers) return tl::unexpected(std::move(buffers.error()));
   buffers_ = *buffers;
-  if (writes) FillRandom(buffers_.data, total, options_.seed);
+  content_ = buffers_.data + for_reads;
+  FillRandom(content_, content_bytes_, options_.seed);
   int64_t at = 0;
   for (LoadState& load : loads_) {
-    const int64_t each = (load.largest + kOffsetUnit - 1) / kOffsetUnit * kOffsetUnit;
+    const int64_t each = WholePages(load.largest);
     for (Slot* slot : load.slots) {
-      if (at + each > total) at = 0;
+      if (at + each > for_reads) at = 0;
       slot->buffer = buffers_.data + at;
       at += each;
     }
   }
   return {};
+}
+
+// Writes only read from memory, so all share one stretch of it.
+std::byte* LoadDriver::NextContent(int64_t bytes) {
+  if (content_next_ + bytes > content_bytes_) content_next_ = 0;
+  std::byte* content = content_ + content_next_;
+  content_next_ += WholePages(bytes);
+  return content;
 }
 
 void LoadDriver::Start(TimePoint start, TimePoint end) {
@@ -281,7 +293,7 @@ void LoadDriver::SubmitNext(Slot* slot, TimePoint now) {
   request.op = read ? IoOp::kRead : IoOp::kWrite;
   request.file = file_;
   request.group = load.group;
-  request.buffer = slot->buffer;
+  request.buffer = read ? slot->buffer : NextContent(choice.bytes);
   request.bytes = slot->bytes = choice.bytes;
   request.offset = offset;
   request.region = buffers_.index;

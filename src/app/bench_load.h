@@ -26,7 +26,7 @@
 namespace weir::app {
 
 // Buffers of all loads together; beyond it requests share memory (nobody looks at the data).
-inline constexpr int64_t kMaxBufferBytes = int64_t{256} << 20;
+inline constexpr int64_t kMaxBufferBytes = int64_t{64} << 20;
 // Outstanding requests that an open-loop load may pile up, if threads * depth is less.
 inline constexpr int kOpenLoopSlots = 8192;
 // A request that failed at once is tried again after this, as a client would.
@@ -101,6 +101,7 @@ class LoadDriver {
   void SubmitNext(Slot* slot, TimePoint now);
   void OnDone(Slot* slot, const IoResult& result);
   void CountFailure(const Slot& slot, const IoResult& result);
+  [[nodiscard]] std::byte* NextContent(int64_t bytes);
   void Continue(Slot* slot, TimePoint at, TimePoint now);
   void Retire(Slot* slot);
 
@@ -112,6 +113,9 @@ class LoadDriver {
   std::vector<LoadMeter> meters_;
   std::vector<DispatchGrid> grids_;
   BufferRegion buffers_;
+  std::byte* content_ = nullptr;  // for writes
+  int64_t content_bytes_ = 0;
+  int64_t content_next_ = 0;
   TimePoint start_{};
   TimePoint end_ = kNever;
   bool stopping_ = true;      // owner

@@ -68,22 +68,25 @@ struct alignas(64) Bucket {
   // Takes back part of what was charged.
   void Refund(int64_t amount) { tat -= NanosAt(amount, rate); }
 
-  // Changes the rate: what is in the bucket stays the same number of units. `new_burst` in units,
-  // -1 = automatic.
+  // Changes the rate and the burst (in units, -1 = automatic). Debt beyond the burst stays the same
+  // number of units and drains at the new rate; a part of the burst that was used stays the same
+  // part of the new burst. (In units it could be many seconds of a much lower rate.)
   void SetRate(int64_t new_rate, int64_t new_burst, int64_t now, int64_t default_burst_ns) {
-    int64_t level_ns = 0;
-    if (rate > 0 && tat > now) {
-      const __int128 scaled = static_cast<__int128>(tat - now) * rate / new_rate;
-      level_ns = scaled > kFarFuture / 2 ? kFarFuture / 2 : static_cast<int64_t>(scaled);
-    }
+    const int64_t level_ns = rate > 0 && tat > now ? tat - now : 0;
+    const int64_t used_ns = std::min(level_ns, burst_ns);
+    const __int128 debt = static_cast<__int128>(level_ns - used_ns) * rate / new_rate;
+    const int64_t old_burst_ns = burst_ns;
     remainder = 0;
-    tat = now + level_ns;
     rate = new_rate;
     automatic_burst = new_burst < 0;
     burst_base_ns = default_burst_ns;
     burst_ns = automatic_burst ? std::max(default_burst_ns, NanosAt(largest, rate))
                                : NanosAt(new_burst, rate);
     burst_ns = std::min(burst_ns, kFarFuture / 2);
+    const __int128 used =
+        old_burst_ns > 0 ? static_cast<__int128>(used_ns) * burst_ns / old_burst_ns : 0;
+    tat = now + static_cast<int64_t>(std::min<__int128>(debt, kFarFuture / 2) +
+                                     std::min<__int128>(used, kFarFuture / 2));
   }
 };
 

@@ -68,14 +68,13 @@ struct alignas(64) Bucket {
   // Takes back part of what was charged.
   void Refund(int64_t amount) { tat -= NanosAt(amount, rate); }
 
-  // Changes the rate and the burst (in units, -1 = automatic). Debt beyond the burst stays the same
-  // number of units and drains at the new rate; a part of the burst that was used stays the same
-  // part of the new burst. (In units it could be many seconds of a much lower rate.)
+  // Changes the rate and the burst (in units, -1 = automatic). What may still pass at once, or is
+  // owed, stays the same number of units, clipped to the new burst. (The level in units could be
+  // many seconds of a much lower rate.)
   void SetRate(int64_t new_rate, int64_t new_burst, int64_t now, int64_t default_burst_ns) {
-    const int64_t level_ns = rate > 0 && tat > now ? tat - now : 0;
-    const int64_t used_ns = std::min(level_ns, burst_ns);
-    const __int128 debt = static_cast<__int128>(level_ns - used_ns) * rate / new_rate;
-    const int64_t old_burst_ns = burst_ns;
+    const bool is_new = rate == 0;
+    const int64_t credit_ns = burst_ns - std::max<int64_t>(0, tat - now);
+    const __int128 credit = static_cast<__int128>(credit_ns) * rate / new_rate;
     remainder = 0;
     rate = new_rate;
     automatic_burst = new_burst < 0;
@@ -83,10 +82,8 @@ struct alignas(64) Bucket {
     burst_ns = automatic_burst ? std::max(default_burst_ns, NanosAt(largest, rate))
                                : NanosAt(new_burst, rate);
     burst_ns = std::min(burst_ns, kFarFuture / 2);
-    const __int128 used =
-        old_burst_ns > 0 ? static_cast<__int128>(used_ns) * burst_ns / old_burst_ns : 0;
-    tat = now + static_cast<int64_t>(std::min<__int128>(debt, kFarFuture / 2) +
-                                     std::min<__int128>(used, kFarFuture / 2));
+    const __int128 clipped = std::clamp<__int128>(credit, -kFarFuture / 2, burst_ns);
+    tat = is_new ? now : now + burst_ns - static_cast<int64_t>(clipped);
   }
 };
 

@@ -25,7 +25,7 @@ TEST(Bucket, ALoweredRateIsServedAtOnceNotAfterTheOldBurst) {
   bucket.SetRate(100'000, -1, 0, kBurst);
   EXPECT_NEAR(static_cast<double>(Drain(&bucket, 0)), 1'001, 2);  // the burst of 10 ms, and one
   bucket.SetRate(1'000, -1, 0, kBurst);
-  // 10 units of burst at the new rate, all used: one a millisecond from here on.
+  // Nothing of the burst was left: one a millisecond from here on.
   EXPECT_LE(Drain(&bucket, 0), 1);
   for (int64_t ms = 1; ms <= 50; ++ms) EXPECT_NEAR(Drain(&bucket, ms * kMillisecond), 1, 1);
 }

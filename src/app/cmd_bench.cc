@@ -15,6 +15,7 @@
 #include "app/bench_output.h"
 #include "app/bench_runner.h"
 #include "app/bench_signal.h"
+#include "app/bench_turns.h"
 #include "app/commands.h"
 #include "app/files.h"
 #include "base/units.h"
@@ -38,6 +39,7 @@ struct Arguments {
   std::string duration;
   std::string max_piece;
   int64_t seed = -1;
+  int compare = 0;  // pairs
   bool quiet = false;
 };
 
@@ -151,6 +153,53 @@ int StatusOf(const RunOutcome& outcome, const std::vector<scenario::Verdict>& ve
   return held ? kHeld : kFailed;
 }
 
+std::string PairsJson(const std::vector<SlicePair>& pairs) {
+  std::string json =
+      fmt::format("{{\"median_ratio\": {:.6f}, \"pairs\": [", RatioQuantile(pairs, 0.5));
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    json += fmt::format("{}{{\"scheduled\": {:.1f}, \"unscheduled\": {:.1f}}}", i == 0 ? "" : ", ",
+                        pairs[i].scheduled, pairs[i].unscheduled);
+  }
+  return json + "]}\n";
+}
+
+// --compare: all loads at once, in short slices scheduled and unscheduled in turns.
+int Compare(const Arguments& arguments, scenario::Scenario scenario, const BenchFile& file,
+            const Capacity& capacity, int64_t max_piece, StopSignal* stop) {
+  for (scenario::Load& load : scenario.loads) load.start = load.stop = Duration(0);
+  SessionOptions with;
+  with.max_piece_bytes = max_piece;
+  SessionOptions without;
+  without.isolated = false;
+  auto scheduled = Session::Create(scenario, file, capacity, with, nullptr);
+  if (!scheduled) return Complain(scheduled.error());
+  auto unscheduled = Session::Create(scenario, file, capacity, without, nullptr);
+  if (!unscheduled) return Complain(unscheduled.error());
+  PinTogether(scheduled->get(), unscheduled->get());
+  ProgressLine progress;
+  // The bound on the depth settles first.
+  auto pairs =
+      TakeTurns(scheduled->get(), unscheduled->get(), kSettlingPairs, {}, stop, nullptr, {});
+  if (pairs && stop->number() == 0) {
+    pairs = TakeTurns(scheduled->get(), unscheduled->get(), arguments.compare, {}, stop, nullptr,
+                      [&](int done, const SlicePair&) {
+                        progress.Show("scheduled and unscheduled in turns",
+                                      (done + 1.0) / arguments.compare);
+                      });
+  }
+  progress.Clear();
+  if (!pairs) return Complain(pairs.error());
+  if (stop->number() != 0) return Interrupted(stop->number());
+  Print(
+      fmt::format("scheduled / unscheduled, normalised op/s: {:.2f} %, median of {} pairs "
+                  "(quartiles {:.2f} to {:.2f} %)\n",
+                  100 * RatioQuantile(*pairs, 0.5), pairs->size(),
+                  100 * RatioQuantile(*pairs, 0.25), 100 * RatioQuantile(*pairs, 0.75)));
+  if (arguments.json.empty()) return kHeld;
+  auto written = WriteTextFile(arguments.json, PairsJson(*pairs));
+  return written ? kHeld : Complain(written.error());
+}
+
 int Bench(const Arguments& arguments) {
   StopSignal stop;
   std::vector<std::string> warnings;
@@ -173,6 +222,10 @@ int Bench(const Arguments& arguments) {
       return Interrupted(stop.number());
     }
     return Complain(capacity.error());
+  }
+
+  if (arguments.compare > 0) {
+    return Compare(arguments, std::move(*scenario), *file, *capacity, *piece, &stop);
   }
 
   // Reports on standard output are for programs: the table would be in their way.
@@ -233,6 +286,11 @@ void AddBench(CLI::App* app, int* status) {
       ->check(CLI::NonNegativeNumber);
   command->add_option("--max-piece", arguments->max_piece,
                       "Send larger requests in pieces of this size, as \"64KiB\"");
+  command
+      ->add_option("--compare", arguments->compare,
+                   "Instead: what isolation costs, from this many pairs of slices of a quarter "
+                   "second, scheduled and unscheduled in turns")
+      ->check(CLI::Range(1, 10'000));
   command->add_flag("-q,--quiet", arguments->quiet, "Only the summary and the verdicts");
   command->footer(
       "Exit status: 0 all promises held, 1 one was missed or requests failed, 2 bad usage or "

@@ -151,6 +151,21 @@ set = { max_bandwidth = "20MB/s", max_iops = 500 }
   EXPECT_THAT(run.output, HasSubstr("load bursts starts"));
 }
 
+TEST_F(BenchCommand, ComparesWithTheSameLoadUnscheduled) {
+  const std::string file = Write("s.toml", SmallScenario("1s"));
+  const WeirOutcome run =
+      RunWeir({"bench", file, "--file", scratch(), "--compare", "3", "--json", Path("pairs.json")});
+  ASSERT_EQ(run.status, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("median of 3 pairs"));
+  const auto json = nlohmann::json::parse(Read(Path("pairs.json")));
+  ASSERT_EQ(json["pairs"].size(), 3u);
+  for (const auto& pair : json["pairs"]) {
+    EXPECT_GT(pair["scheduled"].get<double>(), 0);
+    EXPECT_GT(pair["unscheduled"].get<double>(), 0);
+  }
+  EXPECT_GT(json["median_ratio"].get<double>(), 0);
+}
+
 TEST_F(BenchCommand, ASeedAndADurationCanBeGiven) {
   const std::string file = Write("s.toml", SmallScenario("1h"));
   const WeirOutcome run = RunWeir(

@@ -15,7 +15,7 @@
 #include "app/bench_runner.h"
 #include "app/bench_session.h"
 #include "app/bench_signal.h"
-#include "app/demo/compare.h"
+#include "app/bench_turns.h"
 #include "app/demo/scenarios.h"
 #include "app/demo/verdicts.h"
 #include "app/files.h"
@@ -211,8 +211,9 @@ Result<void> Demo::Compare() {
     result.groups.push_back({node.path, node.parent, node.leaf, node.params});
   }
   ProgressLine progress;
-  // Lets the bound on the depth settle first.
-  auto pairs = TakeTurns(scheduled->get(), unscheduled->get(), 2, Slices(), &stop_, nullptr, {});
+  // The bound on the depth settles first.
+  auto pairs = TakeTurns(scheduled->get(), unscheduled->get(), kSettlingPairs, Slices(), &stop_,
+                         nullptr, {});
   if (!pairs) return tl::unexpected(std::move(pairs.error()));
   pairs = TakeTurns(scheduled->get(), unscheduled->get(), kPairs, Slices(), &stop_,
                     &result.intervals, [&](int done, const SlicePair&) {

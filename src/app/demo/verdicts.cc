@@ -238,14 +238,6 @@ double CostOfScanRead(const RunOutcome& run) {
   return raw > 0 ? norm / raw : 0;
 }
 
-double MedianRatio(const std::vector<SlicePair>& pairs) {
-  std::vector<double> ratios;
-  for (const SlicePair& pair : pairs) {
-    if (pair.unscheduled > 0) ratios.push_back(pair.scheduled / pair.unscheduled);
-  }
-  return Median(std::move(ratios));
-}
-
 Verdicts JudgeThroughput(const std::vector<SlicePair>& pairs) {
   std::vector<double> scheduled;
   std::vector<double> unscheduled;
@@ -253,7 +245,7 @@ Verdicts JudgeThroughput(const std::vector<SlicePair>& pairs) {
     scheduled.push_back(pair.scheduled);
     unscheduled.push_back(pair.unscheduled);
   }
-  const double ratio = MedianRatio(pairs);
+  const double ratio = RatioQuantile(pairs, 0.5);
   return {
       {ratio >= kThroughputKept,
        "the disk gives >= 97 % of what it gives unscheduled, in slices that take turns",

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "app/bench_runner.h"
+#include "app/bench_turns.h"
 #include "app/demo/scenarios.h"
 #include "base/time.h"
 #include "scenario/report.h"
@@ -34,12 +35,7 @@ struct ChangeEffect {
 // Normalised against raw IOPS of the whole scan; 0 if nothing ran.
 [[nodiscard]] double CostOfScanRead(const RunOutcome& run);
 
-// Scheduled and unscheduled slices of the same load, in pairs that ran one after the other.
-struct SlicePair {
-  double scheduled = 0;  // norm op/s
-  double unscheduled = 0;
-};
-[[nodiscard]] double MedianRatio(const std::vector<SlicePair>& pairs);
+// Of slices scheduled and unscheduled in turns.
 [[nodiscard]] Verdicts JudgeThroughput(const std::vector<SlicePair>& pairs);
 
 }  // namespace weir::app::demo

@@ -7,12 +7,17 @@
 
 #include "app/bench_session.h"
 #include "app/bench_signal.h"
-#include "app/demo/verdicts.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "scenario/report.h"
 
-namespace weir::app::demo {
+namespace weir::app {
+
+// Two slices that ran one after the other.
+struct SlicePair {
+  double scheduled = 0;  // normalised op/s of the whole device
+  double unscheduled = 0;
+};
 
 struct SliceOptions {
   Duration slice = std::chrono::milliseconds(250);
@@ -31,4 +36,15 @@ struct SliceOptions {
     StopSignal* stop, std::vector<scenario::Interval>* unscheduled_intervals,
     const std::function<void(int, const SlicePair&)>& on_pair);
 
-}  // namespace weir::app::demo
+// Both engines on one CPU: the one that takes the disk's interrupts may be faster or slower than
+// the others, which would be taken for a difference between them.
+void PinTogether(Session* a, Session* b);
+
+// Slices in which the scheduler's bound on the depth settles; not to be counted.
+inline constexpr int kSettlingPairs = 4;
+
+// Of scheduled over unscheduled, pair by pair: what the disk does from pair to pair cancels out.
+// Requires: 0 <= q <= 1. 0 if there is no pair.
+[[nodiscard]] double RatioQuantile(const std::vector<SlicePair>& pairs, double q);
+
+}  // namespace weir::app

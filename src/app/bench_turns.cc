@@ -1,11 +1,13 @@
-#include "app/demo/compare.h"
+#include "app/bench_turns.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/monotonic_clock.h"
 #include "scenario/sample.h"
 
-namespace weir::app::demo {
+namespace weir::app {
 
 namespace {
 
@@ -83,4 +85,19 @@ Result<std::vector<SlicePair>> TakeTurns(
   return result;
 }
 
-}  // namespace weir::app::demo
+void PinTogether(Session* a, Session* b) { b->Pin(a->Pin()); }
+
+double RatioQuantile(const std::vector<SlicePair>& pairs, double q) {
+  std::vector<double> ratios;
+  for (const SlicePair& pair : pairs) {
+    if (pair.unscheduled > 0) ratios.push_back(pair.scheduled / pair.unscheduled);
+  }
+  if (ratios.empty()) return 0;
+  std::sort(ratios.begin(), ratios.end());
+  const double place = q * static_cast<double>(ratios.size() - 1);
+  const auto below = static_cast<size_t>(place);
+  const size_t above = std::min(below + 1, ratios.size() - 1);
+  return ratios[below] + (ratios[above] - ratios[below]) * (place - std::floor(place));
+}
+
+}  // namespace weir::app

@@ -171,6 +171,10 @@ void ProgressMeter::AfterChange(const MirrorNode& node, int64_t now_ns) {
   gap.waiting = waiting;
 }
 
+void ProgressMeter::Forget(int64_t now_ns) {
+  for (Gap& gap : gaps_) gap = Gap{.waiting = gap.waiting, .since = now_ns};
+}
+
 void ProgressMeter::Served(const MirrorNode& node, const Amounts& amounts, int64_t now_ns) {
   (void)amounts;
   Gap& gap = GapOf(node);

@@ -97,7 +97,8 @@ class ProgressMeter : public Observer {
   [[nodiscard]] int64_t LongestGap(int leaf) const {
     return static_cast<size_t>(leaf) < gaps_.size() ? gaps_[static_cast<size_t>(leaf)].longest : 0;
   }
-  void Forget() { gaps_.clear(); }
+  // Starts anew; who waits now, waits from now on.
+  void Forget(int64_t now_ns);
 
  private:
   struct Gap {

@@ -14,13 +14,32 @@ int64_t Narrow(__int128 value) { return value > kFar ? kFar : static_cast<int64_
 }  // namespace
 
 void Limit::DrainTo(int64_t now_ns) {
-  level = std::max<__int128>(0, level - static_cast<__int128>(rate) * (now_ns - at_ns));
-  if (level == 0) slack = 0;
+  Add(-static_cast<__int128>(rate) * (now_ns - at_ns));
+  if (most_level == 0) slack = 0;
   at_ns = now_ns;
 }
 
+void Limit::Add(__int128 amount) {
+  least_level = std::max<__int128>(0, least_level + amount);
+  most_level = std::max<__int128>(0, most_level + amount);
+}
+
+void Limit::ChangeTo(int64_t new_rate, int64_t new_burst_low, int64_t new_burst_high) {
+  const auto units = [](int64_t burst) { return static_cast<__int128>(burst) * kSecond; };
+  if (rate != 0) {
+    slack += rate + new_rate;
+    const __int128 least_credit = std::min(units(burst_low) - most_level, units(new_burst_low));
+    const __int128 most_credit = std::min(units(burst_high) - least_level, units(new_burst_high));
+    least_level = std::max<__int128>(0, units(new_burst_low) - most_credit);
+    most_level = std::max<__int128>(0, units(new_burst_high) - least_credit);
+  }
+  rate = new_rate;
+  burst_low = new_burst_low;
+  burst_high = new_burst_high;
+}
+
 int64_t Limit::SurelyOpenAt() const {
-  const __int128 excess = level + slack - static_cast<__int128>(burst_low) * kSecond;
+  const __int128 excess = most_level + slack - static_cast<__int128>(burst_low) * kSecond;
   if (excess <= 0) return at_ns;
   return Narrow(at_ns + excess / rate + 2);
 }
@@ -105,6 +124,7 @@ void Mirror::SetParams(int index, const ResourceParams& params, int64_t now_ns) 
 }
 
 void Mirror::ApplyLimits(MirrorNode* changed, const ResourceParams& params, int64_t now_ns) {
+  const ResourceParams before = changed->params;
   changed->params = params;
   for (int i = 0; i < kBuckets; ++i) {
     const size_t k = static_cast<size_t>(i / kScopes), scope = static_cast<size_t>(i % kScopes);
@@ -116,16 +136,15 @@ void Mirror::ApplyLimits(MirrorNode* changed, const ResourceParams& params, int6
     }
     if (limit.rate == 0) limit.at_ns = now_ns;
     limit.DrainTo(now_ns);
-    limit.slack += limit.rate;
-    limit.rate = std::min(rate, kMaxRate);
-    limit.slack += limit.rate;
+    const int64_t new_rate = std::min(rate, kMaxRate);
     const int64_t burst = params.burst[k][scope];
+    if (new_rate == limit.rate && burst == before.burst[k][scope]) continue;
     const auto units = [&](int64_t ns) {
-      return Narrow(static_cast<__int128>(limit.rate) * ns / kSecond);
+      return Narrow(static_cast<__int128>(new_rate) * ns / kSecond);
     };
-    limit.burst_low = burst >= 0 ? burst : units(automatic_.least_ns);
-    limit.burst_high =
-        burst >= 0 ? burst : 1 + std::max(units(automatic_.most_ns), automatic_.largest[k]);
+    limit.ChangeTo(
+        new_rate, burst >= 0 ? burst : units(automatic_.least_ns),
+        burst >= 0 ? burst : 1 + std::max(units(automatic_.most_ns), automatic_.largest[k]));
   }
   UpdateClosed(changed, now_ns);
 }
@@ -160,10 +179,11 @@ void Mirror::Dispatched(int leaf, Direction direction, const Amounts& amounts, b
       Limit& limit = x.limits[static_cast<size_t>(i)];
       if (limit.rate == 0 || !BucketCounts(i, d)) continue;
       limit.DrainTo(now_ns);
-      const __int128 excess = limit.level - static_cast<__int128>(limit.burst_high) * kSecond -
-                              limit.slack - limit.rate;
+      const __int128 excess = limit.least_level -
+                              static_cast<__int128>(limit.burst_high) * kSecond - limit.slack -
+                              limit.rate;
       if (!bypass && excess > 0) on_excess_(x, i, static_cast<double>(excess) / 1e9);
-      limit.level += static_cast<__int128>(amounts[static_cast<size_t>(i / kScopes)]) * kSecond;
+      limit.Add(static_cast<__int128>(amounts[static_cast<size_t>(i / kScopes)]) * kSecond);
     }
     UpdateClosed(&x, now_ns);
   }
@@ -179,7 +199,7 @@ void Mirror::Corrected(int leaf, Direction direction, int64_t delta, int64_t now
       Limit& limit = x.limits[static_cast<size_t>(i)];
       if (limit.rate == 0 || !BucketCounts(i, d)) continue;
       limit.DrainTo(now_ns);
-      limit.level = std::max<__int128>(0, limit.level + static_cast<__int128>(delta) * kSecond);
+      limit.Add(static_cast<__int128>(delta) * kSecond);
       limit.slack += limit.rate;
     }
     UpdateClosed(&x, now_ns);

@@ -26,11 +26,17 @@ struct Limit {
   // What the bucket may hold when a request passes. An automatic burst is known only within bounds.
   int64_t burst_low = 0;
   int64_t burst_high = 0;
-  __int128 level = 0;  // units * 1e9
-  int64_t at_ns = 0;   // time of `level`
-  __int128 slack = 0;  // as `level`: what live changes and refunds may have lost in rounding
+  // What it holds, units * 1e9; two bounds, since a change keeps what may still pass at once, and
+  // that depends on the burst.
+  __int128 least_level = 0;
+  __int128 most_level = 0;
+  int64_t at_ns = 0;   // time of the levels
+  __int128 slack = 0;  // as a level: what live changes and refunds may have lost in rounding
 
   void DrainTo(int64_t now_ns);
+  void Add(__int128 amount);
+  // What may still pass at once, or is owed, stays the same number of units, clipped to the burst.
+  void ChangeTo(int64_t new_rate, int64_t new_burst_low, int64_t new_burst_high);
   // From when on the bucket is open beyond any rounding.
   [[nodiscard]] int64_t SurelyOpenAt() const;
 };

@@ -42,7 +42,7 @@ class Run {
     const bool steady = case_.kind == Kind::kSteady || case_.kind == Kind::kOverCommit;
     if (steady) {
       driver().RunUntil(Length() / 5);
-      progress.Forget();
+      progress.Forget(driver().now());
       Shares shares(&world_);
       driver().RunUntil(Length() / 5 + Length());
       mirror().Touch(driver().now());

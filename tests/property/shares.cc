@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <string>
 
+#include "core/scheduler_impl.h"  // kMinHold
+
 namespace weir::property {
 
 Shares::Shares(World* world) : world_(world), from_ns_(world->driver().now()) {
@@ -36,6 +38,59 @@ std::vector<FluidNode> Shares::FluidTree() {
   return nodes;
 }
 
+// How far a share may be off, in ops of the whole run.
+double Shares::Tolerance(const std::vector<FluidNode>& nodes, const std::vector<double>& expected,
+                         int node, double seconds, bool over_commit) const {
+  const double largest = static_cast<double>(world_->largest_cost()) / kOp;
+  // 2 %, what a run of this length cannot tell, and three requests.
+  double ops = 0.02 * expected[static_cast<size_t>(node)] * seconds +
+               0.004 * world_->ops_per_s() * std::sqrt(seconds) + 3 * largest;
+  // What is off above is off below.
+  for (int i = node; i > 0; i = world_->driver().mirror().node(i).parent) {
+    ops += AmongSiblings(nodes, expected, i, seconds, over_commit);
+  }
+  return ops;
+}
+
+// What the known residual errors (README.md, "Tolerances") may shift among the siblings of a node.
+double Shares::AmongSiblings(const std::vector<FluidNode>& nodes,
+                             const std::vector<double>& expected, int node, double seconds,
+                             bool over_commit) const {
+  const double largest = static_cast<double>(world_->largest_cost()) / kOp;
+  const int parent = world_->driver().mirror().node(node).parent;
+  const std::vector<int>& siblings = nodes[static_cast<size_t>(parent)].children;
+  double leftover = 0;  // of a child of weight 0
+  for (const int i : siblings) {
+    const FluidNode& sibling = nodes[static_cast<size_t>(i)];
+    const double share = expected[static_cast<size_t>(i)];
+    if (Claim(nodes, i) > 0 || share > 0.99 * EffectiveCap(nodes, i)) continue;
+    if (sibling.weight == 0) leftover = std::max(leftover, share);
+  }
+  double ops = 0, reserved = 0;
+  for (const int i : siblings) {
+    const FluidNode& sibling = nodes[static_cast<size_t>(i)];
+    const double claim = Claim(nodes, i), cap = EffectiveCap(nodes, i);
+    reserved += claim;
+    // A limit near the share: whenever the group's turn comes later than its burst allows for, it
+    // loses rate to its siblings.
+    if (cap < 1.5 * expected[static_cast<size_t>(i)]) ops += 0.1 * cap * seconds;
+    // Among groups of weight 0, service by reservation counts only up to eight requests ahead.
+    if (claim > 0 && sibling.weight == 0 && leftover > 0.85 * claim) ops += 0.1 * claim * seconds;
+  }
+  // Service by reservation may lead by eight requests.
+  if (reserved > 0) ops += 8 * largest;
+  // Lateness up to the hold bound is repaid once, ahead of all that is served by weight.
+  if (over_commit) ops += HoldSeconds() * reserved;
+  return ops;
+}
+
+double Shares::HoldSeconds() const {
+  const Driver& driver = world_->driver();
+  const double in_device =
+      static_cast<double>(driver.options().depth * 9 / 8 + kOp + world_->largest_cost()) / kOp;
+  return std::max(static_cast<double>(core::kMinHold) / 1e9, 4 * in_device / world_->ops_per_s());
+}
+
 double Shares::Judge(bool verbose, const ProgressMeter& progress, const OnViolation& on_violation) {
   Driver& driver = world_->driver();
   const std::vector<FluidNode> nodes = FluidTree();
@@ -49,9 +104,8 @@ double Shares::Judge(bool verbose, const ProgressMeter& progress, const OnViolat
   for (size_t i = 1; i < nodes.size(); ++i) {
     const double got = (driver.Served(static_cast<int>(i)) - before_[i]) / seconds;
     const double want = expected[i];
-    // 2 %, what the run is too short to tell, and three requests.
     const double tolerance =
-        0.02 * want + 0.004 * world_->ops_per_s() / std::sqrt(seconds) + 3 * largest / seconds;
+        Tolerance(nodes, expected, static_cast<int>(i), seconds, over_commit) / seconds;
     const double off = std::fabs(got - want) / tolerance;
     worst = std::max(worst, off);
     const MirrorNode& node = driver.mirror().node(static_cast<int>(i));

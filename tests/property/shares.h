@@ -23,6 +23,14 @@ class Shares {
   // Ops served per unit of a dimension: what a limit in that dimension means in ops.
   [[nodiscard]] double OpsPerUnit(const MirrorNode& node, int dimension) const;
 
+  [[nodiscard]] double Tolerance(const std::vector<FluidNode>& nodes,
+                                 const std::vector<double>& expected, int node, double seconds,
+                                 bool over_commit) const;
+  [[nodiscard]] double AmongSiblings(const std::vector<FluidNode>& nodes,
+                                     const std::vector<double>& expected, int node, double seconds,
+                                     bool over_commit) const;
+  [[nodiscard]] double HoldSeconds() const;
+
   World* world_;
   int64_t from_ns_;
   std::vector<double> before_;

@@ -128,7 +128,9 @@ void World::Grow(int parent, int level, int leaves, double min_budget) {
     if (random_.Chance(0.6)) {
       const double most = children > 8 ? 3 * min_budget / children : budget;
       min = std::min(budget, most * random_.Uniform());
-      if (case_.over_commit() && level == 1) min = min_budget * random_.Uniform();
+      if (case_.over_commit() && level == 1) {  // together up to about three times the device
+        min = min_budget * random_.Uniform() * std::min(1.0, 6.0 / children);
+      }
       if (min < ops_per_s_ * 0.0005) min = 0;
     }
     if (!(case_.over_commit() && level == 1)) budget -= min;

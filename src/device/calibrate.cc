@@ -349,9 +349,14 @@ Result<void> CheckOptions(const CalibrateOptions& options) {
 
 }  // namespace
 
-Result<Profile> Calibrate(const CalibrateOptions& options,
-                          const std::function<void(const CalibrateProgress&)>& on_progress,
-                          const std::atomic<bool>* cancel) {
+namespace {
+
+// A disk that stood still for seconds gives an implausible profile: measured again this often.
+constexpr int kMostAttempts = 3;
+
+Result<Profile> CalibrateOnce(const CalibrateOptions& options,
+                              const std::function<void(const CalibrateProgress&)>& on_progress,
+                              const std::atomic<bool>* cancel) {
   if (auto ok = CheckOptions(options); !ok) return tl::unexpected(ok.error());
   Result<Target> target = Target::Open(
       {options.path, options.size, options.quick ? kDefaultQuickTargetBytes : kDefaultTargetBytes,
@@ -365,6 +370,24 @@ Result<Profile> Calibrate(const CalibrateOptions& options,
     }
   }
   return Run(options, std::move(*target), on_progress, cancel).Go();
+}
+
+}  // namespace
+
+Result<Profile> Calibrate(const CalibrateOptions& options,
+                          const std::function<void(const CalibrateProgress&)>& on_progress,
+                          const std::atomic<bool>* cancel) {
+  double furthest = 0;  // progress never runs backwards
+  const auto forward = [&](CalibrateProgress progress) {
+    progress.done = furthest = std::max(furthest, progress.done);
+    if (on_progress) on_progress(progress);
+  };
+  for (int attempt = 1;; ++attempt) {
+    Result<Profile> profile = CalibrateOnce(options, forward, cancel);
+    const bool implausible =
+        !profile && profile.error().message.find("implausible") != std::string::npos;
+    if (!implausible || attempt == kMostAttempts) return profile;
+  }
 }
 
 }  // namespace weir::device

@@ -32,7 +32,8 @@ struct CalibrateProgress {
   std::string step;  // "laying out the scratch file", "random read 16 KiB", ...
 };
 
-// Takes about `budget`; a slow device may add one round of its slowest requests. `on_progress` (may
+// Takes about `budget` (up to three times that where the results are implausible and it measures
+// again); a slow device may add one round of its slowest requests. `on_progress` (may
 // be empty) is called on this thread, some times a second. `cancel` (may be null) ends it soon; it
 // may be set from any thread or signal handler. The scratch file never has a name, so nothing is
 // left behind however it ends. Errors: those of Target::Open and LoadRing; kCancelled;

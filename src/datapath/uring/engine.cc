@@ -414,7 +414,7 @@ Result<std::vector<core::GroupStats>> Engine::Stats(const std::vector<core::Grou
     for (const core::GroupId group : groups) {
       Result<core::GroupStats> stats = owner.gate()->Stats(group, owner.now());
       if (!stats) return tl::unexpected(std::move(stats.error()));
-      all.push_back(std::move(*stats));
+      all.push_back(*stats);
     }
     return all;
   });
@@ -423,7 +423,7 @@ Result<std::vector<core::GroupStats>> Engine::Stats(const std::vector<core::Grou
 Result<core::GroupStats> Engine::Stats(core::GroupId group) {
   auto stats = Stats(std::vector<core::GroupId>{group});
   if (!stats) return tl::unexpected(std::move(stats.error()));
-  return std::move(stats->front());
+  return stats->front();
 }
 
 EngineStats Engine::TotalStats() {

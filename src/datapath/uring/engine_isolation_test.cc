@@ -26,19 +26,27 @@ class Load {
     stop_ = true;
     for (int live = live_.load(); live != 0; live = live_.load()) live_.wait(live);
   }
-  void Use(core::GroupId group) { group_ = group; }
+  // What is submitted from here on belongs to `group`.
+  void Use(core::GroupId group) {
+    const std::lock_guard lock(mutex_);
+    group_ = group;
+  }
   [[nodiscard]] int64_t done() const { return done_.load(); }
   [[nodiscard]] int64_t failed() const { return failed_.load(); }
 
  private:
   void Next(std::byte* buffer) {
     const int64_t offset = random_.Range(0, 63) * kBlock;
-    const auto id = engine_->Submit(IoRequest::Read(file_, group_.load(), buffer, kBlock, offset),
+    const auto id = engine_->Submit(IoRequest::Read(file_, Group(), buffer, kBlock, offset),
                                     [this, buffer](const IoResult& result) {
                                       (result.ok() ? done_ : failed_).fetch_add(1);
                                       stop_ ? Ended() : Next(buffer);
                                     });
     if (!id) Ended();
+  }
+  core::GroupId Group() {
+    const std::lock_guard lock(mutex_);
+    return group_;
   }
   void Ended() {
     live_.fetch_sub(1);
@@ -47,7 +55,8 @@ class Load {
 
   Engine* engine_;
   FileId file_;
-  std::atomic<core::GroupId> group_;
+  std::mutex mutex_;
+  core::GroupId group_;  // under mutex_
   Aligned buffer_;
   Random random_{1};
   std::atomic<bool> stop_{false};

@@ -37,17 +37,23 @@ class CalibrateTest : public testing::Test {
 
 TEST_F(CalibrateTest, MeasuresEveryPointAndFitsAUsableProfile) {
   std::set<std::string> steps;
-  double done = 0;
-  const Result<Profile> profile = Calibrate(
-      options_,
-      [&](const CalibrateProgress& progress) {
-        EXPECT_GE(progress.done, done);
-        EXPECT_LE(progress.done, 1);
-        done = progress.done;
-        steps.insert(progress.step);
-        EXPECT_TRUE(fs::is_empty(directory_));
-      },
-      nullptr);
+  Result<Profile> profile = Fail(ErrorCode::kInternal, "not measured");
+  // A disk that is busy with others needs longer.
+  for (const int seconds : {2, 10, 50}) {
+    options_.budget = std::chrono::seconds(seconds);
+    double done = 0;
+    profile = Calibrate(
+        options_,
+        [&](const CalibrateProgress& progress) {
+          EXPECT_GE(progress.done, done);
+          EXPECT_LE(progress.done, 1);
+          done = progress.done;
+          steps.insert(progress.step);
+          EXPECT_TRUE(fs::is_empty(directory_));
+        },
+        nullptr);
+    if (profile || profile.error().code != ErrorCode::kDeadlineExceeded) break;
+  }
   ASSERT_TRUE(profile) << profile.error().message;
   EXPECT_TRUE(fs::is_empty(directory_));
   EXPECT_TRUE(steps.contains("random read 16 KiB"));
@@ -69,6 +75,7 @@ TEST_F(CalibrateTest, MeasuresEveryPointAndFitsAUsableProfile) {
 }
 
 TEST_F(CalibrateTest, CancelledAtAnyMomentItLeavesNothingBehind) {
+  options_.budget = kFullBudget;
   for (const int at : {0, 1, 2, 5, 15, 30}) {
     std::atomic<bool> cancel{at == 0};
     int calls = 0;

@@ -163,7 +163,7 @@ TEST(Calibrate, ALoopDeviceIsMeasuredAndNamed) {
   CalibrateOptions options;
   options.path = loop.device();
   options.destroy_data = true;
-  options.budget = std::chrono::seconds(2);
+  options.budget = std::chrono::seconds(20);
   options.sizes = {4096, 16384, 131072};
   const Result<Profile> profile = Calibrate(options, nullptr, nullptr);
   ASSERT_TRUE(profile) << profile.error().message;

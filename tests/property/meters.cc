@@ -138,12 +138,14 @@ void WeightMeter::Served(const MirrorNode& node, const Amounts& amounts, int64_t
     pair.difference += sign * static_cast<double>(amounts[0]) / WeightOf(node.index);
     pair.low = std::min(pair.low, pair.difference);
     pair.high = std::max(pair.high, pair.difference);
-    // One more unit of virtual time for each of the two, lost to rounding at a change.
+    // One more unit of virtual time for each of the two, lost to rounding at a change; and one
+    // whenever a start tag is set to the parent's virtual time, which may happen many times in a
+    // run.
     const double bound = (static_cast<double>(pair.largest[0]) + 1) / WeightOf(pair.nodes[0]) +
                          (static_cast<double>(pair.largest[1]) + 1) / WeightOf(pair.nodes[1]);
     const double range = pair.high - pair.low;
     worst_ = std::max(worst_, range / bound);
-    if (range <= bound * (1 + 1e-9)) continue;
+    if (range <= bound * 1.001) continue;
     on_violation_(3, "groups " + std::to_string(pair.nodes[0]) + " and " +
                          std::to_string(pair.nodes[1]) + " are apart by " +
                          std::to_string(range / bound) + " of the bound by weight");

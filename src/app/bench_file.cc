@@ -25,6 +25,7 @@ namespace weir::app {
 namespace {
 
 constexpr int64_t kSpareBytes = int64_t{64} << 20;  // left free beside the scratch file
+constexpr int64_t kSizeUnit = int64_t{4} << 20;     // of scratch files
 
 std::string OnDisk(const std::string& path) {
   const auto block = device::FindBlockDevice(path);
@@ -110,6 +111,7 @@ Result<BenchFile> BenchFile::OpenScratch(const std::string& directory,
   wanted.size =
       options.bytes > 0 ? std::max(options.bytes, device::kMinTargetBytes) : kDefaultBenchFileBytes;
   wanted.size = std::max(wanted.size, options.least_bytes);
+  wanted.size = (wanted.size + kSizeUnit - 1) / kSizeUnit * kSizeUnit;
   if (auto enough = CheckSpace(directory, wanted.size); !enough) {
     return tl::unexpected(std::move(enough.error()));
   }

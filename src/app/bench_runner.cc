@@ -88,7 +88,8 @@ class Runner {
   Result<RunOutcome> Run();
 
  private:
-  Result<void> Sample();
+  // `until`: the interval's end as planned; what was to begin then belongs to the next one.
+  Result<void> Sample(Duration until);
   Result<void> MakeChange();
   void NoteLoads();
   [[nodiscard]] bool StopWaitingAt(Duration at);  // true: a signal came first
@@ -143,12 +144,15 @@ Result<RunOutcome> Runner::Run() {
       if (auto made = MakeChange(); !made) return tl::unexpected(std::move(made.error()));
       continue;
     }
-    if (auto sampled = Sample(); !sampled) return tl::unexpected(std::move(sampled.error()));
+    if (auto sampled = Sample(next_sample); !sampled) {
+      return tl::unexpected(std::move(sampled.error()));
+    }
     next_sample = std::min(next_sample + interval, scenario_.duration);
   }
   outcome_.stopped = stop_.number() != 0;
   if (outcome_.stopped && before_.at != TimePoint{}) {
-    if (auto sampled = Sample(); !sampled) return tl::unexpected(std::move(sampled.error()));
+    if (auto sampled = Sample(Elapsed()); !sampled)
+      return tl::unexpected(std::move(sampled.error()));
   }
   outcome_.ran = std::min(Elapsed(), scenario_.duration);
   if (!session_.Pause(kDrainLimit)) {
@@ -198,7 +202,7 @@ Result<void> Runner::MakeChange() {
   return {};
 }
 
-Result<void> Runner::Sample() {
+Result<void> Runner::Sample(Duration until) {
   auto taken = session_.Take();
   if (!taken) return tl::unexpected(std::move(taken.error()));
   Snapshot& now = *taken;
@@ -208,7 +212,7 @@ Result<void> Runner::Sample() {
   interval.start_s = ToSeconds(before_.at - start_);
   interval.length_s = seconds;
   interval.depth = static_cast<double>(now.depth) / static_cast<double>(kOp);
-  while (!load_notes_.empty() && load_notes_.back().first < now.at - start_) {
+  while (!load_notes_.empty() && load_notes_.back().first < until) {
     notes_.push_back(std::move(load_notes_.back().second));
     load_notes_.pop_back();
   }

@@ -32,7 +32,9 @@ struct Spread {
   double low = 0;
   double high = 0;
   int count = 0;
-  void Add(double value) {
+  const Interval* lowest = nullptr;  // where `low` was; may be null
+  void Add(double value, const Interval* interval = nullptr) {
+    if (count == 0 || value < low) lowest = interval;
     low = count == 0 ? value : std::min(low, value);
     high = count == 0 ? value : std::max(high, value);
     ++count;
@@ -72,7 +74,7 @@ Spread EverySecond(const RunResult& result, const std::string& path, Duration fr
   const int group = GroupOf(result, path);
   Spread spread;
   for (const Interval* interval : Between(result, from, to)) {
-    if (group >= 0) spread.Add(interval->groups[static_cast<size_t>(group)].norm_iops);
+    if (group >= 0) spread.Add(interval->groups[static_cast<size_t>(group)].norm_iops, interval);
   }
   return spread;
 }
@@ -83,13 +85,39 @@ int64_t AllowanceOf(int64_t rate_per_s, int64_t request_cost) {
   return std::max(request_cost, rate_per_s / 100) + request_cost;
 }
 
-Verdict ReservationKept(const RunResult& result, const std::string& path, double promised,
+// The longest time within the interval in which nothing at all was sent to the disk: it was full
+// and gave no answer, or this process had no CPU.
+Duration LongestPause(const RunOutcome& run, const Interval& interval) {
+  const auto step_at = [](double seconds) {
+    return static_cast<size_t>(std::max(0.0, seconds) / ToSeconds(kGridStep));
+  };
+  size_t longest = 0;
+  size_t here = 0;
+  for (size_t i = step_at(interval.start_s); i < step_at(interval.start_s + interval.length_s);
+       ++i) {
+    const bool silent =
+        std::all_of(run.grids.begin(), run.grids.end(),
+                    [i](const DispatchGrid& grid) { return i >= grid.size() || grid[i] == 0; });
+    here = silent ? here + 1 : 0;
+    longest = std::max(longest, here);
+  }
+  return kGridStep * static_cast<int64_t>(longest);
+}
+
+Verdict ReservationKept(const RunOutcome& run, const std::string& path, double promised,
                         Duration from, Duration to) {
-  const Spread spread = EverySecond(result, path, from, to);
-  return {spread.count > 0 && spread.low >= kKept * promised,
+  const Spread spread = EverySecond(run.result, path, from, to);
+  std::string measured =
+      fmt::format("lowest {}, {:.1f} %", Count(spread.low), 100 * spread.low / promised);
+  const bool held = spread.count > 0 && spread.low >= kKept * promised;
+  if (!held && spread.lowest != nullptr) {
+    measured += fmt::format("; in that second the disk stood still for {}",
+                            FormatDuration(LongestPause(run, *spread.lowest)));
+  }
+  return {held,
           fmt::format("{} gets >= 99 % of its MIN of {} in every second from {:.3g} s on", path,
                       Count(promised), ToSeconds(from)),
-          fmt::format("lowest {}, {:.1f} %", Count(spread.low), 100 * spread.low / promised)};
+          std::move(measured)};
 }
 
 Verdict LimitNeverPassed(const RunOutcome& run, const std::string& path, double limit) {
@@ -147,7 +175,7 @@ Verdicts JudgeTenants(const RunOutcome& run, const Scale& scale) {
   const auto min3 = static_cast<double>(scale.Rate(kTenant3Min));
   const auto max4 = static_cast<double>(scale.Rate(kTenant4Max));
   return {
-      ReservationKept(result, "tenant3", min3, scale.Time(kTenant3From + 1), end),
+      ReservationKept(run, "tenant3", min3, scale.Time(kTenant3From + 1), end),
       LimitNeverPassed(run, "tenant4", max4),
       LimitReached(result, "tenant4", max4, Duration(0), end),
       RatioKept(result, "tenant1", "tenant2", 2, scale, kTenantsSeconds),

@@ -2,6 +2,7 @@
 // made up with known rates, then spoiled in one place.
 #include "app/demo/verdicts.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,7 +62,9 @@ TEST(DemoVerdicts, OneSecondBelowTheReservationIsAMiss) {
   RunOutcome run = GoodTenants();
   run.result.intervals[15].groups[2].norm_iops = 9'890;
   EXPECT_EQ(Missed(JudgeTenants(run, Scale{})), 1);
+  for (DispatchGrid& grid : run.grids) std::fill_n(grid.begin() + 15'400, 31, 0);
   EXPECT_FALSE(JudgeTenants(run, Scale{})[0].held);
+  EXPECT_THAT(JudgeTenants(run, Scale{})[0].measured, ::testing::HasSubstr("31 ms"));
   run = GoodTenants();
   run.result.intervals[10].groups[2].norm_iops = 100;  // the second in which it joins
   EXPECT_EQ(Missed(JudgeTenants(run, Scale{})), 0);

@@ -3,14 +3,15 @@
 // Isolation is lost once requests queue inside the device, so the bound D must be small; the
 // device idles when it is too small. The controller compares completion *rates* at D and at 3/4 D
 // in turn (a paired probe): latencies mislead on noisy devices, rates do not, and neither a stall
-// nor a late reaper looks like a slower device. Once D stays, it probes a quarter of the time.
-// docs/scheduler.md tells what was tried.
+// nor a late reaper looks like a slower device. Once D stays, it probes a sixth of the time.
+// docs/scheduler.md has the rules.
 #pragma once
 
 #include <cstdint>
 
 #include "base/resource_params.h"
 #include "base/time.h"
+#include "core/depth_meter.h"
 
 namespace weir::core {
 
@@ -40,32 +41,41 @@ class DepthController {
   [[nodiscard]] int64_t headroom() const { return current_ / 8 > kOp ? current_ / 8 : kOp; }
 
  private:
-  struct Side {
-    int64_t cost = 0;
-    int64_t time_ns = 0;
-  };
+  // Epochs come as full, probe, full, ...: each probe is compared with the full ones around it.
+  enum class Step : uint8_t { kBefore, kProbe, kAfter };
+
   void Apply(int64_t depth);
-  void StartEpoch(TimePoint now);
-  void NextEpoch(uint64_t requests_in_flight, TimePoint now);
-  void Decide();
+  void OnEpoch(const DepthEpoch& epoch);
+  void StartProbe();
+  void Compare();
+  void Move(double log_ratio);
+  void EndReach(double log_ratio);
 
   DepthOptions options_;
   bool automatic_;
+  int64_t largest_;  // request; no bound is below it
   int64_t floor_;
-  int64_t full_;           // D
-  int64_t current_;        // D, or 3/4 D in a probing epoch
-  bool was_full_ = false;  // in flight reached the bound in this epoch
-  uint64_t skip_ = 0;      // completions that still belong to the previous bound
-  uint64_t completions_ = 0;
-  int64_t epoch_cost_ = 0;
-  TimePoint epoch_start_{};
-  TimePoint last_completion_{};
-  Duration gap_{0};         // longest between completions in this epoch,
-  Duration recent_gap_{0};  // and slowly decaying
-  Side sides_[2];           // at D, at 3/4 D
-  int position_ = 0;        // in the probing order
-  int rest_ = 0;            // epochs at D left before the next probe
-  int stable_ = 0;          // decisions in a row that kept D
+  int64_t full_;     // D
+  int64_t current_;  // D, or what is tried instead of it
+  DepthMeter meter_;
+
+  Step step_ = Step::kBefore;
+  int rests_ = 0;  // full epochs still to come before the next probe
+  double rate_before_ = 0;
+  double rate_probe_ = 0;
+  double dry_ = 0;  // of the last full epoch
+
+  // ln(rate of the probe / rate at D): how many, mean, sum of squared deviations.
+  int ratios_ = 0;
+  double mean_ = 0;
+  double squares_ = 0;
+  double usual_variance_;  // of one ratio, as seen in decisions before
+  int stable_ = 0;         // decisions to keep D, in a row
+
+  // Reaching for 4 D because the device runs dry.
+  int64_t reach_from_ = 0;  // D before; 0 = not reaching
+  int reach_wait_ = 0;      // decisions until the next try
+  int reach_failed_ = 0;    // in a row
 };
 
 }  // namespace weir::core

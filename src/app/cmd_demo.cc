@@ -42,6 +42,10 @@ void AddDemo(CLI::App* app, int* status) {
       ->add_option("--seconds-scale", options->seconds_scale,
                    "Shorter runs: 0.2 takes a fifth of the time and is judged less surely")
       ->check(CLI::Range(demo::kMinSecondsScale, 1.0))
+      ->check([](const std::string& text) {  // a range lets NaN pass
+        return text.find_first_of("nN") == std::string::npos ? std::string()
+                                                             : text + " is not a number";
+      })
       ->capture_default_str();
   command->footer(
       "Makes a scratch file of 1 GiB without a name, which goes away with the process.\n"

@@ -90,6 +90,13 @@ void AddSim(CLI::App* app, int* status) {
   sim->add_option("FILE", arguments->file, "The scenario, as in docs/scenarios.md")->required();
   CLI::Option* seed = sim->add_option("--seed", arguments->seed,
                                       "Replaces the seed of the file; a seed replays any run");
+  seed->check([](const std::string& text) {
+    // Read as unsigned, "-1" and numbers beyond 64 bits would silently become another seed.
+    const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+    return digits && text.size() <= 18
+               ? std::string()
+               : "a seed is a whole number from 0 to 999999999999999999, not " + text;
+  });
   sim->add_option("--json", arguments->json, "Write all numbers as JSON to this file (-: stdout)");
   sim->add_option("--csv", arguments->csv,
                   "Write a line for each group and interval to this file (-: stdout)");

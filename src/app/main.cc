@@ -1,6 +1,7 @@
 // The one binary: weir SUBCOMMAND. What exists is registered by weir_command() in CMakeLists.txt.
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 
 #include "app/commands.h"
 
@@ -26,7 +27,12 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    status = app.exit(error) == 0 ? 0 : 2;
+  }
+  // Numbers that nobody received are not a success.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    std::fputs("weir: standard output could not be written; what was printed is lost\n", stderr);
+    if (status == 0) status = 2;
   }
   return status;
 }

@@ -20,7 +20,7 @@ install(EXPORT weir-targets NAMESPACE weir:: DESTINATION ${WEIR_CMAKE} COMPONENT
 set(WEIR_HEADERS
   base/histogram.h base/monotonic_clock.h base/resource_params.h base/result.h base/time.h
   base/units.h
-  core/cost_correction.h core/cost_model.h core/depth_controller.h core/request.h core/scheduler.h
+  core/cost_correction.h core/cost_model.h core/depth_controller.h core/depth_meter.h core/request.h core/scheduler.h
   datapath/uring/engine.h)
 foreach(header ${WEIR_HEADERS})
   get_filename_component(folder ${header} DIRECTORY)

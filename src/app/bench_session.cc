@@ -55,9 +55,10 @@ EngineOptions OptionsFor(const scenario::Scenario& scenario, const Capacity& cap
       std::clamp<int64_t>(std::llround(capacity.iops * static_cast<double>(kOp)), 1, kMaxRate);
   core::DepthOptions& depth = engine.scheduler.depth;
   if (capacity.saturation_depth > 0) {
-    // Calibration doubles the depth until that gains nothing, and then some: the need is below.
-    depth.max = std::max(depth.initial, capacity.saturation_depth);
-    depth.initial = std::max(depth.initial, capacity.saturation_depth / 4);
+    // The search down from where the device was measured costs less than one from below, and a
+    // search that noise misleads must not end where nothing queues any more.
+    depth.initial = std::max(depth.initial, capacity.saturation_depth);
+    depth.max = std::max(depth.initial, 2 * capacity.saturation_depth);
   }
   if (options.max_depth > 0) depth.max = options.max_depth;
   if (options.initial_depth > 0) depth.initial = options.initial_depth;

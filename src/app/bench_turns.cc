@@ -14,14 +14,6 @@ namespace {
 constexpr Duration kLeadIn = std::chrono::milliseconds(1);
 constexpr Duration kDrainLimit = std::chrono::seconds(10);
 
-double DeviceIops(const Session& session, const scenario::Interval& interval) {
-  double sum = 0;
-  for (size_t i = 0; i < session.nodes().size(); ++i) {
-    if (session.nodes()[i].parent < 0) sum += interval.groups[i].norm_iops;
-  }
-  return sum;
-}
-
 scenario::Interval IntervalOf(const Session& session, const Snapshot& before,
                               const Snapshot& after) {
   scenario::Interval interval;
@@ -40,8 +32,16 @@ scenario::Interval IntervalOf(const Session& session, const Snapshot& before,
 
 }  // namespace
 
-Result<double> RunSlice(Session* session, const SliceOptions& options, StopSignal* stop,
-                        std::vector<scenario::Interval>* intervals) {
+double DeviceIops(const Session& session, const scenario::Interval& interval) {
+  double sum = 0;
+  for (size_t i = 0; i < session.nodes().size(); ++i) {
+    if (session.nodes()[i].parent < 0) sum += interval.groups[i].norm_iops;
+  }
+  return sum;
+}
+
+Result<scenario::Interval> RunSlice(Session* session, const SliceOptions& options,
+                                    StopSignal* stop) {
   const TimePoint start = MonotonicNow() + kLeadIn;
   session->Start(start, kNever);
   stop->WaitUntil(start + options.warm_up);
@@ -54,14 +54,7 @@ Result<double> RunSlice(Session* session, const SliceOptions& options, StopSigna
     return Fail(ErrorCode::kUnavailable,
                 "the disk has not answered for 10 s; see the kernel's log for its errors");
   }
-  scenario::Interval interval = IntervalOf(*session, *before, *after);
-  const double iops = DeviceIops(*session, interval);
-  if (intervals != nullptr) {
-    interval.start_s =
-        intervals->empty() ? 0 : intervals->back().start_s + intervals->back().length_s;
-    intervals->push_back(std::move(interval));
-  }
-  return iops;
+  return IntervalOf(*session, *before, *after);
 }
 
 Result<std::vector<SlicePair>> TakeTurns(
@@ -73,11 +66,20 @@ Result<std::vector<SlicePair>> TakeTurns(
     SlicePair pair;
     for (const bool first : {true, false}) {
       const bool with = first == (i % 2 == 0);
-      auto iops = RunSlice(with ? scheduled : unscheduled, options, stop,
-                           with ? nullptr : unscheduled_intervals);
-      if (!iops) return tl::unexpected(std::move(iops.error()));
+      Session* session = with ? scheduled : unscheduled;
+      auto slice = RunSlice(session, options, stop);
+      if (!slice) return tl::unexpected(std::move(slice.error()));
       if (stop->number() != 0) return result;
-      (with ? pair.scheduled : pair.unscheduled) = *iops;
+      (with ? pair.scheduled : pair.unscheduled) = DeviceIops(*session, *slice);
+      if (with) {
+        pair.depth = slice->depth;
+      } else if (unscheduled_intervals != nullptr) {
+        slice->start_s =
+            unscheduled_intervals->empty()
+                ? 0
+                : unscheduled_intervals->back().start_s + unscheduled_intervals->back().length_s;
+        unscheduled_intervals->push_back(std::move(*slice));
+      }
     }
     result.push_back(pair);
     if (on_pair) on_pair(i, pair);

@@ -17,6 +17,7 @@ namespace weir::app {
 struct SlicePair {
   double scheduled = 0;  // normalised op/s of the whole device
   double unscheduled = 0;
+  double depth = 0;  // the scheduler's bound at the end of its slice, normalised op
 };
 
 struct SliceOptions {
@@ -24,11 +25,12 @@ struct SliceOptions {
   Duration warm_up = std::chrono::milliseconds(50);  // at the start of each, not counted
 };
 
-// Normalised op/s of the whole device over one slice, and what each group got (may be null).
-// The session is paused before and after. Errors: as Session::Take; kUnavailable: requests do not
-// come back.
-[[nodiscard]] Result<double> RunSlice(Session* session, const SliceOptions& options,
-                                      StopSignal* stop, std::vector<scenario::Interval>* intervals);
+// What each group got in one slice. The session is paused before and after. Errors: as
+// Session::Take; kUnavailable: requests do not come back.
+[[nodiscard]] Result<scenario::Interval> RunSlice(Session* session, const SliceOptions& options,
+                                                  StopSignal* stop);
+// Normalised op/s of the whole device.
+[[nodiscard]] double DeviceIops(const Session& session, const scenario::Interval& interval);
 
 // `pairs` pairs, the order turned round in every other one. Ends early after a signal.
 [[nodiscard]] Result<std::vector<SlicePair>> TakeTurns(

@@ -157,8 +157,9 @@ std::string PairsJson(const std::vector<SlicePair>& pairs) {
   std::string json =
       fmt::format("{{\"median_ratio\": {:.6f}, \"pairs\": [", RatioQuantile(pairs, 0.5));
   for (size_t i = 0; i < pairs.size(); ++i) {
-    json += fmt::format("{}{{\"scheduled\": {:.1f}, \"unscheduled\": {:.1f}}}", i == 0 ? "" : ", ",
-                        pairs[i].scheduled, pairs[i].unscheduled);
+    json +=
+        fmt::format("{}{{\"scheduled\": {:.1f}, \"unscheduled\": {:.1f}, \"depth\": {:.2f}}}",
+                    i == 0 ? "" : ", ", pairs[i].scheduled, pairs[i].unscheduled, pairs[i].depth);
   }
   return json + "]}\n";
 }
@@ -190,11 +191,11 @@ int Compare(const Arguments& arguments, scenario::Scenario scenario, const Bench
   progress.Clear();
   if (!pairs) return Complain(pairs.error());
   if (stop->number() != 0) return Interrupted(stop->number());
-  Print(
-      fmt::format("scheduled / unscheduled, normalised op/s: {:.2f} %, median of {} pairs "
-                  "(quartiles {:.2f} to {:.2f} %)\n",
-                  100 * RatioQuantile(*pairs, 0.5), pairs->size(),
-                  100 * RatioQuantile(*pairs, 0.25), 100 * RatioQuantile(*pairs, 0.75)));
+  Print(fmt::format(
+      "scheduled / unscheduled, normalised op/s: {:.2f} %, median of {} pairs "
+      "(quartiles {:.2f} to {:.2f} %), depth {:.0f} op at the end\n",
+      100 * RatioQuantile(*pairs, 0.5), pairs->size(), 100 * RatioQuantile(*pairs, 0.25),
+      100 * RatioQuantile(*pairs, 0.75), pairs->back().depth));
   if (arguments.json.empty()) return kHeld;
   auto written = WriteTextFile(arguments.json, PairsJson(*pairs));
   return written ? kHeld : Complain(written.error());

@@ -105,6 +105,7 @@ Result<void> Demo::Prepare() {
 SessionOptions Demo::Scheduled() const {
   SessionOptions session;
   session.max_depth = kMaxDepth;
+  session.initial_depth = kMaxDepth;
   session.grid_step = kGridStep;
   return session;
 }
@@ -127,9 +128,9 @@ Result<void> Demo::MeasureCapacity() {
   Print(fmt::format("I/O thread at {}\n", Describe((*session)->priority())));
   std::vector<double> slices;
   for (int i = 0; i < kCapacitySlices && !Stopped(); ++i) {
-    auto iops = RunSlice(session->get(), Slices(), &stop_, nullptr);
-    if (!iops) return tl::unexpected(std::move(iops.error()));
-    slices.push_back(*iops);
+    auto slice = RunSlice(session->get(), Slices(), &stop_);
+    if (!slice) return tl::unexpected(std::move(slice.error()));
+    slices.push_back(DeviceIops(**session, *slice));
   }
   if (Stopped()) return {};
   std::sort(slices.begin(), slices.end());

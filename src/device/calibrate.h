@@ -32,13 +32,13 @@ struct CalibrateProgress {
   std::string step;  // "laying out the scratch file", "random read 16 KiB", ...
 };
 
-// Takes about `budget` (up to three times that where the results are implausible and it measures
-// again); a slow device may add one round of its slowest requests. `on_progress` (may
-// be empty) is called on this thread, some times a second. `cancel` (may be null) ends it soon; it
-// may be set from any thread or signal handler. The scratch file never has a name, so nothing is
-// left behind however it ends. Errors: those of Target::Open and LoadRing; kCancelled;
-// kInvalidArgument (options; implausible results, see Fit); kDeadlineExceeded (too slow to measure
-// every point within the budget).
+// Takes about `budget`; on a device that stalls half as long again and a second, and where the
+// results are implausible up to three times that, since it measures again. `on_progress` (may be
+// empty) is called on this thread, some times a second. `cancel` (may be null) ends it soon; it may
+// be set from any thread or signal handler. The scratch file never has a name, so nothing is left
+// behind however it ends. Errors: those of Target::Open and LoadRing; kInvalidArgument (options);
+// kCancelled; kUnavailable (the results are implausible, see Fit); kDeadlineExceeded (too slow for
+// the budget).
 [[nodiscard]] Result<Profile> Calibrate(
     const CalibrateOptions& options,
     const std::function<void(const CalibrateProgress&)>& on_progress,

@@ -46,6 +46,7 @@ struct LoadRing::Impl {
   char* buffers = nullptr;
   Random random{0x5EED};
   std::array<int64_t, 2> sequential{};  // next offset, by direction
+  TimePoint deadline = kNever;
   int in_flight = 0;
   int first_error = 0;  // errno of a failed request
   std::string error_of;
@@ -73,6 +74,16 @@ struct LoadRing::Impl {
     }
     sqe->flags |= IOSQE_FIXED_FILE;
     io_uring_sqe_set_data64(sqe, static_cast<uint64_t>(slot));
+    ++in_flight;
+  }
+
+  // Completes with 0, as a write of no bytes.
+  void SubmitFlush() {
+    io_uring_sqe* sqe = io_uring_get_sqe(&ring);
+    WEIR_CHECK(sqe != nullptr);
+    io_uring_prep_fsync(sqe, 0, IORING_FSYNC_DATASYNC);
+    sqe->flags |= IOSQE_FIXED_FILE;
+    io_uring_sqe_set_data64(sqe, 0);
     ++in_flight;
   }
 
@@ -112,6 +123,12 @@ struct LoadRing::Impl {
       }
       io_uring_cq_advance(&ring, count);
       if (count > 0) last_answer = now;
+      if (now > deadline) {
+        return Fail(ErrorCode::kDeadlineExceeded,
+                    fmt::format("{} is too slow to be measured in the time given; measure again "
+                                "when it is idle",
+                                target->what()));
+      }
       if (now - last_answer > kNoAnswer) {
         return Fail(ErrorCode::kIo,
                     fmt::format("{} has not answered for {}; {} requests are outstanding",
@@ -183,6 +200,8 @@ Result<LoadRing> LoadRing::Open(const Target* target, const std::atomic<bool>* c
   return LoadRing(std::move(impl));
 }
 
+void LoadRing::SetDeadline(TimePoint deadline) { impl_->deadline = deadline; }
+
 Result<Slice> LoadRing::Run(const LoadKind& kind, int depth, Duration length, Duration at_most) {
   Impl& impl = *impl_;
   WEIR_CHECK(depth >= 1 && depth <= MaxDepth(kind.bytes) && kind.bytes <= impl.target->bytes());
@@ -247,11 +266,10 @@ Result<int64_t> LoadRing::LayOut(TimePoint deadline,
     if (!stopping && now < deadline && next < bytes) submit(slot);
   });
   if (!ok) return tl::unexpected(ok.error());
-  if (::fdatasync(impl.target->fd()) != 0) {
-    return Fail(ErrorCode::kIo,
-                fmt::format("cannot flush {}: {}", impl.target->what(), std::strerror(errno)),
-                errno);
-  }
+  // Through the ring, so that a device that stalls can be cancelled here too.
+  impl.SubmitFlush();
+  ok = impl.Pump(Direction::kWrite, 0, [](int, TimePoint, bool) {});
+  if (!ok) return tl::unexpected(ok.error());
   if (!impl.target->direct()) (void)::posix_fadvise(impl.target->fd(), 0, 0, POSIX_FADV_DONTNEED);
   return written;
 }

@@ -44,9 +44,13 @@ class LoadRing {
   LoadRing& operator=(LoadRing&&) noexcept;
   ~LoadRing();
 
+  // From then on everything ends with kDeadlineExceeded, even with requests outstanding; after that
+  // this can only be destroyed.
+  void SetDeadline(TimePoint deadline);
+
   // Runs for `length`, longer (up to `at_most`) on a slow device until enough has completed. The
   // first fifth is not counted. All requests are back when it returns. Errors: kIo (names request
-  // and errno; or the device does not answer), kCancelled.
+  // and errno; or the device does not answer), kCancelled, kDeadlineExceeded.
   // Requires: 1 <= depth <= MaxDepth(kind.bytes); bytes a multiple of 512, at most the target's.
   [[nodiscard]] Result<Slice> Run(const LoadKind& kind, int depth, Duration length,
                                   Duration at_most);

@@ -32,7 +32,7 @@ struct Measurement {
   core::Access access = core::Access::kRandom;
   int64_t bytes = 0;
   double iops = 0;               // at saturation
-  double depth1_latency_ns = 0;  // median at one outstanding request; 0 = unknown
+  double depth1_latency_ns = 0;  // at one outstanding request; 0 = unknown
   int depth = 0;                 // outstanding requests at saturation; 0 = unknown
   double spread = 0;             // of `iops` between slices, (p75 - p25) / median
 };

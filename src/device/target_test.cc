@@ -17,6 +17,7 @@
 
 #include "device/block_info.h"
 #include "device/calibrate.h"
+#include "device/scratch_directory.h"
 
 namespace weir::device {
 namespace {
@@ -26,7 +27,7 @@ namespace fs = std::filesystem;
 class Directory {
  public:
   Directory() {
-    std::string name = (fs::temp_directory_path() / "weir-target-XXXXXX").string();
+    std::string name = (ScratchDirectory() / "weir-target-XXXXXX").string();
     path_ = ::mkdtemp(name.data());
   }
   ~Directory() { fs::remove_all(path_); }
@@ -163,7 +164,7 @@ TEST(Calibrate, ALoopDeviceIsMeasuredAndNamed) {
   CalibrateOptions options;
   options.path = loop.device();
   options.destroy_data = true;
-  options.budget = std::chrono::seconds(20);
+  options.budget = std::chrono::seconds(2);
   options.sizes = {4096, 16384, 131072};
   const Result<Profile> profile = Calibrate(options, nullptr, nullptr);
   ASSERT_TRUE(profile) << profile.error().message;

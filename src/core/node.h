@@ -20,10 +20,11 @@ inline constexpr uint8_t kBothBits = 3;
 constexpr uint8_t BitOf(Direction d) { return static_cast<uint8_t>(1u << static_cast<int>(d)); }
 
 // Slots of Node::heap_pos.
-inline constexpr int kWeightSlot = 0;       // + direction
-inline constexpr int kReservationSlot = 2;  // + direction
-inline constexpr int kTimerSlot = 4;
-inline constexpr int kHeapSlots = 5;
+inline constexpr int kWeightSlot = 0;   // + direction
+inline constexpr int kDueSlot = 2;      // + direction
+inline constexpr int kWaitingSlot = 4;  // + direction
+inline constexpr int kTimerSlot = 6;
+inline constexpr int kHeapSlots = 7;
 
 // No reservation: in no reservation heap.
 inline constexpr int64_t kNoKey = kFarFuture;
@@ -64,20 +65,22 @@ struct Reservation {
   int64_t tag = 0;
   int64_t rate = 0;       // units per second
   int64_t remainder = 0;  // of the tag's division
-  int64_t quantum = 0;    // time of one unit (1 op, 16 KiB) at the rate: deadline = tag + quantum
-  int64_t debt = 0;       // how far the tag may lead the clock by requests of `debt_largest`
-  int64_t debt_largest = 0;
-  int64_t largest = 0;  // largest recent request, slowly decaying
+  int64_t quantum = 0;    // time of the largest recent request: deadline = tag + quantum
+  int64_t unit = 0;       // time of one unit (1 op, 16 KiB), the least quantum
+  int64_t largest = 0;    // units of the largest recent request, slowly decaying
 };
 
-enum class Place : uint8_t { kNone, kWaiting, kDue };
+// Bits of Node::place. An inner node may be in both heaps: due by one child, while another, whose
+// deadline may be earlier, becomes due at a known time.
+inline constexpr uint8_t kInWaiting = 1;
+inline constexpr uint8_t kInDue = 2;
 
 // What a node keeps for its children. All heaps by direction: a parent can skip a child that has
 // only the direction a limit blocks.
 struct ChildHeaps {
   IndexedHeap<struct Node> weighted[2];  // by virtual start
   IndexedHeap<struct Node> leftover[2];  // weight 0, by virtual start
-  IndexedHeap<struct Node> waiting[2];   // reservations not yet due, by due time
+  IndexedHeap<struct Node> waiting[2];   // by the time when they, or something below, become due
   IndexedHeap<struct Node> due[2];       // due reservations, by deadline
 
   int64_t virtual_time = 0;           // V of the weighted children
@@ -117,11 +120,11 @@ struct NodeDetails {
 struct alignas(64) Node {
   // Line 0: who can be served, and the place in the weighted order.
   Node* parent = nullptr;
-  uint8_t available = 0;  // directions that can be served: queued & ~blocked
-  uint8_t queued = 0;     // directions with requests here or below
-  uint8_t blocked = 0;    // directions closed by this node's own limits
-  uint8_t min_mask = 0;   // dimensions with a reservation
-  Place place[2] = {Place::kNone, Place::kNone};
+  uint8_t available = 0;      // directions that can be served: queued & ~blocked
+  uint8_t queued = 0;         // directions with requests here or below
+  uint8_t blocked = 0;        // directions closed by this node's own limits
+  uint8_t min_mask = 0;       // dimensions with a reservation
+  uint8_t place[2] = {0, 0};  // kInWaiting, kInDue
   bool leaf = true;
   uint8_t level = 0;         // 0 = root
   uint16_t bucket_mask = 0;  // dimension * 3 + scope
@@ -139,11 +142,11 @@ struct alignas(64) Node {
   int64_t due_time[2] = {kNoKey, kNoKey};
   int64_t deadline[2] = {kNoKey, kNoKey};
   uint32_t heap_pos[kHeapSlots] = {};
-  uint32_t sync_queued = 0;           // of a leaf
-  std::unique_ptr<Bucket[]> buckets;  // one for each bit of bucket_mask, in its order
+  uint32_t sync_queued = 0;  // of a leaf
 
   // Line 2.
   Reservation norm_reservation;
+  std::unique_ptr<Bucket[]> buckets;  // one for each bit of bucket_mask, in its order
   std::unique_ptr<std::array<Reservation, 2>> other_reservations;  // raw, bytes
 
   // Lines 3 and 4, as a leaf: reads, writes.

@@ -37,6 +37,7 @@ Result<void> Scheduler::Enqueue(Request* request, TimePoint now) {
   if (request->deadline < kNever) s.deadlines.Push(request);
   if (request->sync) ++leaf->sync_queued;
   s.NoteSize(request->cost, t);
+  if (request->cost > kOp || request->bytes > kUnitBytes) s.NoteReservedSize(leaf, *request);
 
   RequestFifo& fifo = leaf->Fifo(request->direction);
   fifo.PushBack(request);
@@ -148,7 +149,7 @@ Node* Scheduler::Impl::PickChild(Node* parent, int64_t clock, uint8_t mask, bool
   ChildHeaps& heaps = *parent->heaps;
   for (int d = SmallestOf(heaps.due, mask); d >= 0; d = SmallestOf(heaps.due, mask)) {
     Node* child = heaps.due[d].top();
-    if (child->due_time[d] <= clock) {
+    if (StillDue(child, d, clock)) {
       *phase = Phase::kReservation;
       return child;
     }
@@ -259,20 +260,30 @@ void Scheduler::Impl::ChargeReservation(Node* node, const Request& request, int6
   for (uint8_t mask = node->min_mask; mask != 0; mask &= static_cast<uint8_t>(mask - 1)) {
     const int k = __builtin_ctz(mask);
     Reservation& r = node->ReservationOf(k);
-    int64_t amount = request.cost;
-    if (k == 1) amount = std::max(request.raw, PricedRaw(request.cost));
-    if (k == 2) amount = std::max(request.bytes, PricedBytes(request.cost));
-    r.largest = std::max(amount, r.largest - r.largest / 256);
-    if (r.largest > r.debt_largest || r.largest < r.debt_largest / 2) {
-      r.debt_largest = r.largest;
-      r.debt = kDebt + kDebtRequests * NanosAt(r.largest, r.rate);
+    const int64_t amount = Priced(request, k);
+    const int64_t step = ScaledNanos(amount, r.rate, &r.remainder);
+    // The largest recent request is forgotten no faster than the tag moves on: a deadline that
+    // moved back would look like lateness, and hold the clock back for everybody.
+    r.largest = std::max(amount, r.largest - std::min(r.largest / kForgetLargest, amount));
+    r.quantum = std::max({step, r.unit, r.quantum - std::min(r.quantum / kForgetLargest, step)});
+    const int64_t bound = parent_clock + kDebt + kDebtRequests * r.quantum + largest_ns;
+    r.tag = std::min(r.tag, bound) + step;
+  }
+}
+
+// A request is due by the tag plus the time of its own size. If large requests were due as early
+// as small ones, many small reservations that wake together with large requests would starve a
+// group that is owed more.
+void Scheduler::Impl::NoteReservedSize(Node* leaf, const Request& request) {
+  for (Node* node = leaf; node->parent != nullptr; node = node->parent) {
+    for (uint8_t mask = node->min_mask; mask != 0; mask &= static_cast<uint8_t>(mask - 1)) {
+      const int k = __builtin_ctz(mask);
+      Reservation& r = node->ReservationOf(k);
+      const int64_t amount = Priced(request, k);
+      if (amount <= r.largest) continue;
+      r.largest = amount;
+      r.quantum = std::max(r.quantum, NanosAt(amount, r.rate));
     }
-    const int64_t bound = parent_clock + r.debt + largest_ns;
-    if (r.tag > bound) {
-      r.tag = bound;
-      r.remainder = 0;
-    }
-    r.tag += ScaledNanos(amount, r.rate, &r.remainder);
   }
 }
 
@@ -312,10 +323,9 @@ void Scheduler::Impl::ChargeWeight(Node* node, int64_t cost, Phase phase, int64_
           std::max(WrapDiff(start, v), parent->recent_step - parent->recent_step / 8);
       v = start;
       const int64_t elapsed = now - parent->advance_since;
-      if (elapsed >= kAdvanceWindow) {
-        parent->recent_advance =
-            static_cast<int64_t>(static_cast<__int128>(WrapDiff(start, parent->advance_from)) *
-                                 kAdvanceWindow / elapsed);
+      if (elapsed >= burst_ns) {
+        parent->recent_advance = static_cast<int64_t>(
+            static_cast<__int128>(WrapDiff(start, parent->advance_from)) * burst_ns / elapsed);
         parent->advance_from = start;
         parent->advance_since = now;
       }
@@ -355,6 +365,7 @@ void Scheduler::Complete(Request* request, TimePoint now, int64_t actual_cost) {
 void Scheduler::Impl::CorrectCost(Request* request, int64_t delta, int64_t now) {
   const int d = static_cast<int>(request->direction);
   const int64_t size = delta < 0 ? -delta : delta;
+  int64_t clock = ClockOf(request->leaf_->parent, now);
   for (Node* node = request->leaf_; node != nullptr; node = node->parent) {
     node->served[0][d] += delta;
     for (unsigned mask = node->bucket_mask & kBucketsOf[d] & 0b111; mask != 0; mask &= mask - 1) {
@@ -366,9 +377,13 @@ void Scheduler::Impl::CorrectCost(Request* request, int64_t delta, int64_t now) 
       }
     }
     if ((node->min_mask & 1) != 0) {
-      const int64_t ns = NanosAt(size, node->norm_reservation.rate);
-      node->norm_reservation.tag += delta < 0 ? -ns : ns;
+      // A refund makes nobody later than the hold bound: the clock would stop for all others.
+      Reservation& r = node->norm_reservation;
+      const int64_t ns = NanosAt(size, r.rate);
+      const int64_t latest = std::min(r.tag, clock - HoldOf(node->parent) - r.quantum);
+      r.tag = delta > 0 ? r.tag + ns : std::max(r.tag - ns, latest);
     }
+    if (node->parent != nullptr) clock += node->parent->clock_offset;
     const int64_t step = size * kVirtualScale / node->divisor;
     node->start = WrapAdd(node->start, delta < 0 ? -step : step);
     Reblock(node, now);

@@ -36,7 +36,7 @@ void Scheduler::Impl::CheckNode(const Node& node, int64_t now) const {
     const bool closed = ClosedUntil(node, d, now, &by) > now;
     WEIR_CHECK(closed == ((node.blocked >> d & 1) != 0));
     WEIR_CHECK(!closed || node.timer_set);
-    if ((node.available >> d & 1) == 0) WEIR_CHECK(node.place[d] == Place::kNone);
+    if ((node.available >> d & 1) == 0) WEIR_CHECK(node.place[d] == 0);
   }
   if (node.leaf) {
     for (int d = 0; d < 2; ++d) {
@@ -62,7 +62,7 @@ void Scheduler::Impl::CheckNode(const Node& node, int64_t now) const {
       if (!in) continue;
       const auto& heap = child->weight != 0 ? node.heaps->weighted[d] : node.heaps->leftover[d];
       WEIR_CHECK(heap.key_at(child->heap_pos[kWeightSlot + d]) == child->start);
-      const bool reserved = child->place[d] != Place::kNone;
+      const bool reserved = child->place[d] != 0;
       int64_t due = kNoKey;
       for (int k = 0; k < kDimensions; ++k) {
         if ((child->min_mask >> k & 1) != 0) {
@@ -72,6 +72,12 @@ void Scheduler::Impl::CheckNode(const Node& node, int64_t now) const {
       const bool below =
           !child->leaf && !(child->heaps->due[d].empty() && child->heaps->waiting[d].empty());
       WEIR_CHECK(reserved == (due < kNoKey || below));
+      // Whatever becomes due below must be looked at no later than that.
+      if (!child->leaf && !child->heaps->waiting[d].empty()) {
+        WEIR_CHECK((child->place[d] & kInWaiting) != 0);
+        WEIR_CHECK(node.heaps->waiting[d].key_at(child->heap_pos[kWaitingSlot + d]) <=
+                   NextDueBelow(*child, d));
+      }
     }
   }
   WEIR_CHECK(queued == node.queued);
@@ -81,8 +87,8 @@ void Scheduler::Impl::CheckNode(const Node& node, int64_t now) const {
     WEIR_CHECK(leftover[d] == node.heaps->leftover[d].size());
     CheckHeap(node.heaps->weighted[d], kWeightSlot + d);
     CheckHeap(node.heaps->leftover[d], kWeightSlot + d);
-    CheckHeap(node.heaps->waiting[d], kReservationSlot + d);
-    CheckHeap(node.heaps->due[d], kReservationSlot + d);
+    CheckHeap(node.heaps->waiting[d], kWaitingSlot + d);
+    CheckHeap(node.heaps->due[d], kDueSlot + d);
   }
 }
 

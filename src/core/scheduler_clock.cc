@@ -12,7 +12,8 @@ void Scheduler::Impl::WakeDue(Node* parent, int d, int64_t clock, uint8_t mask) 
       Settle(child, clock - child->clock_offset, mask & child->available, false);
     }
     PlaceReservation(child, d, clock);
-    WEIR_CHECK(child->place[d] != Place::kWaiting || child->due_time[d] > clock);
+    WEIR_CHECK((child->place[d] & kInWaiting) == 0 ||
+               waiting.key_at(child->heap_pos[kWaitingSlot + d]) > clock);
   }
 }
 
@@ -22,10 +23,11 @@ int64_t Scheduler::Impl::HoldClock(Node* parent, int64_t clock, uint8_t mask) {
   ChildHeaps& heaps = *parent->heaps;
   const int64_t bound = HoldOf(parent);
   int64_t earliest = kNoKey;
+  const int64_t last_open[2] = {heaps.last_open[0], heaps.last_open[1]};
   for (int d = 0; d < 2; ++d) {
     if ((mask >> d & 1) == 0) continue;
     // Children that have only this direction grew old while a limit above closed it.
-    if (clock - heaps.last_open[d] > bound && heaps.last_open[d ^ 1] > heaps.last_open[d]) {
+    if (clock - last_open[d] > bound && last_open[d ^ 1] > last_open[d]) {
       ForgiveDirection(parent, d, clock);
     }
     heaps.last_open[d] = clock;
@@ -70,7 +72,7 @@ void Scheduler::Impl::ForgiveDirection(Node* parent, int d, int64_t clock) {
     for (int e = 0; e < 2; ++e) {
       if ((child->available >> e & 1) != 0) PlaceReservation(child, e, clock);
     }
-    if (child->place[d] == Place::kDue && child->deadline[d] < clock - bound) {
+    if ((child->place[d] & kInDue) != 0 && child->deadline[d] < clock - bound) {
       WEIR_CHECK(!child->leaf);
       child->clock_offset += clock - bound - child->deadline[d];
       PlaceReservation(child, d, clock);
@@ -88,20 +90,32 @@ void Scheduler::Impl::Wake(Node* node, int64_t parent_clock, int64_t now) {
     node->start_remainder = 0;
   }
   if (node->min_mask == 0) return;
-  // Credit is bounded; yet whoever comes back while the reservations of others are late, since they
-  // do not all fit, must not queue behind that lateness.
-  int64_t oldest = parent_clock - kWakeCredit;
-  for (const IndexedHeap<Node>& due : node->parent->heaps->due) {
-    if (!due.empty()) oldest = std::min(oldest, due.top_key());
-  }
+  // Credit is bounded; yet whoever comes back while reservations are late, since they do not all
+  // fit, must not queue behind that lateness.
+  const int64_t lateness = LatenessBeside(node, parent_clock);
   for (int k = 0; k < kDimensions; ++k) {
     if ((node->min_mask >> k & 1) == 0) continue;
     Reservation& r = node->ReservationOf(k);
-    if (r.tag < oldest) {
-      r.tag = oldest;
+    const int64_t credit = lateness > kWakeCredit ? lateness + r.quantum : kWakeCredit;
+    if (r.tag < parent_clock - credit) {
+      r.tag = parent_clock - credit;
       r.remainder = 0;
     }
   }
+}
+
+// How late the latest reservation is with which this node's competes: at its parent, and above that
+// as long as the parents have no reservation of their own.
+int64_t Scheduler::Impl::LatenessBeside(const Node* node, int64_t clock) {
+  int64_t lateness = 0;
+  for (const Node* above = node->parent; above != nullptr; above = above->parent) {
+    for (const IndexedHeap<Node>& due : above->heaps->due) {
+      if (!due.empty()) lateness = std::max(lateness, clock - due.top_key());
+    }
+    if (above->min_mask != 0) break;
+    clock += above->clock_offset;
+  }
+  return lateness;
 }
 
 void Scheduler::Impl::FixUp(Node* node, int64_t now, bool whole) {
@@ -111,13 +125,15 @@ void Scheduler::Impl::FixUp(Node* node, int64_t now, bool whole) {
     const uint8_t available = node->queued & static_cast<uint8_t>(~node->blocked);
     if (node->available == 0 && available != 0) Wake(node, clock, now);
     if (node->available != 0 && available == 0) node->asleep_since = now;
+    const int64_t next_due[2] = {NextDueBelow(*parent, 0), NextDueBelow(*parent, 1)};
     Reorder(node, available, clock);
     // The parent's place depends on its availability and keys only.
     bool same = (parent->queued & static_cast<uint8_t>(~parent->blocked)) == parent->available;
     for (int d = 0; d < 2; ++d) {
       const int64_t due_time = parent->due_time[d], deadline = parent->deadline[d];
       ComputeKeys(parent, d);
-      same = same && due_time == parent->due_time[d] && deadline == parent->deadline[d];
+      same = same && due_time == parent->due_time[d] && deadline == parent->deadline[d] &&
+             next_due[d] <= NextDueBelow(*parent, d);
     }
     if (same && !whole) return;
     clock += parent->clock_offset;

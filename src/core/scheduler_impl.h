@@ -21,12 +21,13 @@ inline constexpr int64_t kMs = 1'000'000;
 inline constexpr int64_t kVirtualScale = 1 << 10;  // virtual time of a cost unit at weight 1
 inline constexpr int64_t kDebt = 1 * kMs;          // B
 inline constexpr int kDebtRequests = 2;
-inline constexpr int64_t kWakeCredit = 4 * kMs;  // g
-inline constexpr int64_t kMinHold = 6 * kMs;     // G at least
+inline constexpr int kForgetLargest = 256;        // requests after which 63 % is forgotten
+inline constexpr int64_t kUnitBytes = 16 * 1024;  // one unit of a reservation in bytes
+inline constexpr int64_t kWakeCredit = 4 * kMs;   // g
+inline constexpr int64_t kMinHold = 6 * kMs;      // G at least
 inline constexpr int kLeadRequests = 8;
 inline constexpr int kLeadSteps = 4;
 inline constexpr int kLeadAdvances = 8;
-inline constexpr int64_t kAdvanceWindow = 10 * kMs;
 inline constexpr int64_t kWriteAge = 5 * kMs;
 inline constexpr int kReadsPerWrite = 4;
 inline constexpr int kWritesPerRead = 4;               // while somebody waits in fsync
@@ -68,6 +69,10 @@ struct Scheduler::Impl {
   [[nodiscard]] bool OnlyThisDirectionIsLate(const Node& parent, int d, int64_t clock,
                                              int64_t limit) const;
   static void ComputeKeys(Node* node, int d);
+  // When the next child of an inner node becomes due, in the coordinates of the node's parent.
+  [[nodiscard]] static int64_t NextDueBelow(const Node& node, int d);
+  // Whether a node that was due still is, although the clock may have been held back meanwhile.
+  [[nodiscard]] static bool StillDue(Node* node, int d, int64_t clock);
   // Computes the keys and puts the node where they belong among its parent's reservations.
   static void PlaceReservation(Node* node, int d, int64_t clock);
   [[nodiscard]] uint8_t PathMask(const Node* node) const {
@@ -93,6 +98,7 @@ struct Scheduler::Impl {
   // Sets available, and moves the node within its parent's heaps.
   void Reorder(Node* node, uint8_t available, int64_t parent_clock);
   static uint8_t QueuedBelow(const Node& parent);
+  [[nodiscard]] static int64_t LatenessBeside(const Node* node, int64_t clock);
   void Wake(Node* node, int64_t parent_clock, int64_t now);
   // After a change at `node`: mends availability and keys from here up to the root.
   // `whole`: all the way, even where nothing seems to change (virtual starts were set by hand).
@@ -111,6 +117,7 @@ struct Scheduler::Impl {
   Node* Descend(bool due_only, int64_t now, Path* path);
   Node* PickChild(Node* parent, int64_t clock, uint8_t mask, bool due_only, Phase* phase);
   void ChargePath(Request* request, const Path& path, int64_t now);
+  void NoteReservedSize(Node* leaf, const Request& request);
   void ChargeReservation(Node* node, const Request& request, int64_t parent_clock);
   void ChargeWeight(Node* node, int64_t cost, Phase phase, int64_t now);
   [[nodiscard]] int64_t Lead(const Node& node, int64_t step) const;
@@ -118,6 +125,12 @@ struct Scheduler::Impl {
   void Started(Request* request, bool in_headroom, int64_t now);
   Request* DispatchExpedited(int64_t now, bool in_headroom);
   void CorrectCost(Request* request, int64_t delta, int64_t now);
+  // What a request counts for in a reservation of dimension `k`.
+  [[nodiscard]] int64_t Priced(const Request& request, int k) const {
+    if (k == 1) return std::max(request.raw, PricedRaw(request.cost));
+    if (k == 2) return std::max(request.bytes, PricedBytes(request.cost));
+    return request.cost;
+  }
   // What a cost counts for in a reservation of raw ops and of bytes (see SchedulerOptions).
   [[nodiscard]] int64_t PricedRaw(int64_t cost) const {
     return static_cast<int64_t>(static_cast<__int128>(cost) * kOp / options.raw_op_price);

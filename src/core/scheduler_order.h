@@ -28,24 +28,54 @@ inline void Scheduler::Impl::ComputeKeys(Node* node, int d) {
   node->deadline[d] = deadline;
 }
 
+inline int64_t Scheduler::Impl::NextDueBelow(const Node& node, int d) {
+  const IndexedHeap<Node>& waiting = node.heaps->waiting[d];
+  return waiting.empty() ? kNoKey : node.clock_offset + waiting.top_key();
+}
+
 inline void Scheduler::Impl::PlaceReservation(Node* node, int d, int64_t clock) {
   ComputeKeys(node, d);
   ChildHeaps& heaps = *node->parent->heaps;
-  const bool is_available = (node->available >> d & 1) != 0;
-  const Place want = !is_available || node->due_time[d] >= kNoKey ? Place::kNone
-                     : node->due_time[d] <= clock                 ? Place::kDue
-                                                                  : Place::kWaiting;
-  const int slot = kReservationSlot + d;
-  if (node->place[d] == want) {
-    if (want == Place::kWaiting) heaps.waiting[d].Update(node, node->due_time[d], slot);
-    if (want == Place::kDue) heaps.due[d].Update(node, node->deadline[d], slot);
-    return;
+  int64_t wake = kNoKey;
+  bool due = false;
+  if ((node->available >> d & 1) != 0) {
+    due = node->due_time[d] <= clock;
+    wake = !due ? node->due_time[d] : node->leaf ? kNoKey : NextDueBelow(*node, d);
   }
-  if (node->place[d] == Place::kWaiting) heaps.waiting[d].Erase(node, slot);
-  if (node->place[d] == Place::kDue) heaps.due[d].Erase(node, slot);
-  node->place[d] = want;
-  if (want == Place::kWaiting) heaps.waiting[d].Push(node, node->due_time[d], slot);
-  if (want == Place::kDue) heaps.due[d].Push(node, node->deadline[d], slot);
+  const uint8_t was = node->place[d];
+  node->place[d] = static_cast<uint8_t>((due ? kInDue : 0) | (wake < kNoKey ? kInWaiting : 0));
+  if (due) {
+    if ((was & kInDue) != 0) {
+      heaps.due[d].Update(node, node->deadline[d], kDueSlot + d);
+    } else {
+      heaps.due[d].Push(node, node->deadline[d], kDueSlot + d);
+    }
+  } else if ((was & kInDue) != 0) {
+    heaps.due[d].Erase(node, kDueSlot + d);
+  }
+  if (wake < kNoKey) {
+    if ((was & kInWaiting) != 0) {
+      heaps.waiting[d].Update(node, wake, kWaitingSlot + d);
+    } else {
+      heaps.waiting[d].Push(node, wake, kWaitingSlot + d);
+    }
+  } else if ((was & kInWaiting) != 0) {
+    heaps.waiting[d].Erase(node, kWaitingSlot + d);
+  }
+}
+
+inline bool Scheduler::Impl::StillDue(Node* node, int d, int64_t clock) {
+  if (node->leaf) return node->due_time[d] <= clock;
+  for (uint8_t mask = node->min_mask; mask != 0; mask &= static_cast<uint8_t>(mask - 1)) {
+    if (node->ReservationOf(__builtin_ctz(mask)).tag <= clock) return true;
+  }
+  clock -= node->clock_offset;
+  IndexedHeap<Node>& due = node->heaps->due[d];
+  while (!due.empty()) {
+    if (StillDue(due.top(), d, clock)) return true;
+    PlaceReservation(due.top(), d, clock);
+  }
+  return false;
 }
 
 inline uint8_t Scheduler::Impl::QueuedBelow(const Node& parent) {
@@ -65,7 +95,7 @@ inline void Scheduler::Impl::Reorder(Node* node, uint8_t available, int64_t pare
   for (int d = 0; d < 2; ++d) {
     const bool was = (before >> d & 1) != 0;
     const bool is = (available >> d & 1) != 0;
-    if (!was && !is && node->place[d] == Place::kNone) continue;
+    if (!was && !is && node->place[d] == 0) continue;
     IndexedHeap<Node>& heap = OrderHeap(node, d);
     if (was && !is) {
       heap.Erase(node, kWeightSlot + d);

@@ -236,10 +236,11 @@ Result<void> Scheduler::MoveGroup(GroupId group, GroupId new_parent, TimePoint n
   s.Attach(node, to);
   AddCounters(&to->details->departed, node->served, -1);
   // Lag and lead are kept in the coordinates of the new parent.
-  const int64_t new_clock = s.ClockOf(to, t);
+  const int64_t shift = s.ClockOf(to, t) - old_clock;
   for (int k = 0; k < kDimensions; ++k) {
-    if ((node->min_mask >> k & 1) != 0) node->ReservationOf(k).tag += new_clock - old_clock;
+    if ((node->min_mask >> k & 1) != 0) node->ReservationOf(k).tag += shift;
   }
+  node->clock_offset += shift;  // the clock of its children goes on
   node->start = WrapAdd(Impl::VirtualTimeOf(node), std::max<int64_t>(0, lead));
   node->asleep_since = t;
   s.FixUp(node, t, true);
@@ -353,20 +354,20 @@ void Scheduler::Impl::SetReservation(Node* node, int k, int64_t rate, int64_t no
     }
   }
   r.remainder = 0;
-  r.debt_largest = 0;
   r.rate = rate;
   if (rate == 0) {
     node->min_mask &= static_cast<uint8_t>(~(1u << k));
     return;
   }
   const int64_t clock = ClockOf(node->parent, now);
-  r.quantum = NanosAt(k == static_cast<int>(Dimension::kBytes) ? 16 * 1024 : kOp, rate);
+  if (old_rate == 0) r.largest = 0;
+  r.unit = NanosAt(k == static_cast<int>(Dimension::kBytes) ? kUnitBytes : kOp, rate);
+  r.quantum = std::max(r.unit, NanosAt(r.largest, rate));
   if (old_rate == 0) {
     r.tag = clock;
-    r.largest = 0;
   } else {
     const __int128 lag = static_cast<__int128>(clock - r.tag) * old_rate / rate;
-    const __int128 most_debt = static_cast<__int128>(r.quantum) * 64 + kDebt;
+    const __int128 most_debt = static_cast<__int128>(r.unit) * 64 + kDebt;
     r.tag = clock - static_cast<int64_t>(std::clamp<__int128>(lag, -most_debt, kWakeCredit));
   }
   node->min_mask |= static_cast<uint8_t>(1u << k);

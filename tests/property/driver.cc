@@ -333,9 +333,10 @@ void Driver::Handle(const Event& event) {
       Pending* pending = event.pending;
       core::Request& r = pending->request;
       int64_t actual = 0;
-      if (options_.cost_error > 0) {
-        const double factor = 1 + options_.cost_error * (2 * random_.Uniform() - 1);
-        actual = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(r.cost) * factor));
+      if (options_.cost_error > 0 || options_.cost_share != 1) {
+        const double error = options_.cost_error * (2 * random_.Uniform() - 1);
+        actual = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(r.cost) *
+                                                           options_.cost_share * (1 + error)));
       }
       if (on_complete) on_complete(r, pending->leaf);
       scheduler_->Complete(&r, FromNanos(now_), actual);

@@ -57,6 +57,7 @@ struct DriverOptions {
   int64_t depth = 16 * kOp;    // D; 0 = automatic
   int64_t largest_cost = kOp;  // of any request of the run
   double cost_error = 0;       // requests turn out dearer or cheaper by up to this share
+  double cost_share = 1;       // and cost this share of what was charged
 };
 
 class Driver {

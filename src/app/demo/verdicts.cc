@@ -126,7 +126,7 @@ Verdict LimitNeverPassed(const RunOutcome& run, const std::string& path, double 
       "{} never passes its MAX of {} (+ burst) in any window of 1 ms or more", path, Count(limit));
   if (group < 0) return {false, promise, "it did not run"};
   const GridView grid{&run.grids[static_cast<size_t>(group)], kGridStep};
-  const int64_t rate = std::llround(limit) * kOp;
+  const int64_t rate = std::llround(limit * kOp);
   const int64_t allowance = AllowanceOf(rate, kOp);
   const int64_t excess = LargestExcess(grid, rate, Duration(0), run.ran);
   return {excess <= allowance, promise,

@@ -113,6 +113,16 @@ TEST(DemoVerdicts, LoadsInsideTheTenant) {
   EXPECT_FALSE(JudgeLoads(Even(bad, 15), Scale{})[2].held);
 }
 
+TEST(DemoVerdicts, ALimitOfAFractionIsNotRounded) {
+  // 1 % of 98,640 is 986.4: in 15 s four tenths are six requests.
+  const Scale scale{0.9864, 1};
+  const std::vector<Rate> rates = {{"tenant1", -1, 36'000},  {"tenant2", -1, 18'000},
+                                   {"tenant2/A", 1, 986.4},  {"tenant2/B", 1, 1'973},
+                                   {"tenant2/C", 1, 10'000}, {"tenant2/D", 1, 5'000}};
+  const Verdicts verdicts = JudgeLoads(Even(rates, 15), scale);
+  EXPECT_EQ(verdicts[0].measured.find("at most 0.0"), 0u) << verdicts[0].measured;
+}
+
 TEST(DemoVerdicts, ThroughputIsComparedPairByPair) {
   // A disk that becomes twice as fast half-way: medians of all slices would mislead.
   std::vector<SlicePair> pairs;

@@ -5,6 +5,7 @@
 // that wrap around are ordered right as long as the live ones span less than 2^63.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

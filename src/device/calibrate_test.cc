@@ -13,6 +13,7 @@
 
 #include "base/monotonic_clock.h"
 #include "device/load_ring.h"
+#include "device/scratch_directory.h"
 
 namespace weir::device {
 namespace {
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 class CalibrateTest : public testing::Test {
  protected:
   CalibrateTest() {
-    std::string name = (fs::temp_directory_path() / "weir-calibrate-XXXXXX").string();
+    std::string name = (ScratchDirectory() / "weir-calibrate-XXXXXX").string();
     directory_ = ::mkdtemp(name.data());
     options_.path = directory_.string();
     options_.size = 32 << 20;
@@ -153,6 +154,19 @@ TEST_F(CalibrateTest, LayOutWritesTheWholeFileOrSaysHowFarItCame) {
   ASSERT_TRUE(some) << some.error().message;
   EXPECT_GT(*some, 0);
   EXPECT_LT(*some, target->bytes());
+}
+
+TEST_F(CalibrateTest, TheDeadlineEndsEverything) {
+  const Result<Target> target = Target::Open({options_.path, options_.size});
+  ASSERT_TRUE(target) << target.error().message;
+  Result<LoadRing> ring = LoadRing::Open(&*target, nullptr);
+  ASSERT_TRUE(ring) << ring.error().message;
+  ASSERT_TRUE(ring->LayOut(kNever, [](int64_t) {}));
+  ring->SetDeadline(MonotonicNow());
+  const Result<Slice> slice = ring->Run({Direction::kWrite, core::Access::kRandom, 16384}, 8,
+                                        std::chrono::hours(1), std::chrono::hours(1));
+  ASSERT_FALSE(slice);
+  EXPECT_EQ(slice.error().code, ErrorCode::kDeadlineExceeded);
 }
 
 TEST_F(CalibrateTest, AReadThatFailsIsReportedWithItsErrno) {

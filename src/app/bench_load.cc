@@ -170,6 +170,7 @@ Result<void> LoadDriver::Prepare() {
   auto buffers = engine_->AllocateBuffers(for_reads + content_bytes_);
   if (!buffers) return tl::unexpected(std::move(buffers.error()));
   buffers_ = *buffers;
+  region_ = buffers_.index;
   content_ = buffers_.data + for_reads;
   FillRandom(content_, content_bytes_, options_.seed);
   int64_t at = 0;
@@ -182,6 +183,12 @@ Result<void> LoadDriver::Prepare() {
     }
   }
   return {};
+}
+
+void LoadDriver::ShareBuffersOf(LoadDriver* owner) {
+  for (size_t i = 0; i < slots_.size(); ++i) slots_[i].buffer = owner->slots_[i].buffer;
+  content_ = owner->content_;
+  region_ = owner->region_ = -1;  // registered with the other engine's ring only
 }
 
 // Writes only read from memory, so all share one stretch of it.
@@ -296,7 +303,7 @@ void LoadDriver::SubmitNext(Slot* slot, TimePoint now) {
   request.buffer = read ? slot->buffer : NextContent(choice.bytes);
   request.bytes = slot->bytes = choice.bytes;
   request.offset = offset;
-  request.region = buffers_.index;
+  request.region = region_;
   if (load.spec.deadline.count() > 0) request.deadline = now + load.spec.deadline;
   if (!slot->outstanding) {
     slot->outstanding = true;

@@ -69,6 +69,10 @@ class LoadDriver {
   // Allocates buffers. Errors: kResourceExhausted.
   [[nodiscard]] Result<void> Prepare();
 
+  // Both use the buffers of `owner` from here on, so that none is at an advantage by where its
+  // memory lies. Requires: the same loads, prepared; both are paused; `owner` outlives this.
+  void ShareBuffersOf(LoadDriver* owner);
+
   // Times of loads count from `start`; nothing is submitted from `end` on. May be called again
   // after Pause.
   void Start(TimePoint start, TimePoint end);
@@ -113,6 +117,7 @@ class LoadDriver {
   std::vector<LoadMeter> meters_;
   std::vector<DispatchGrid> grids_;
   BufferRegion buffers_;
+  int32_t region_ = -1;           // BufferRegion::index of the slots' buffers
   std::byte* content_ = nullptr;  // for writes
   int64_t content_bytes_ = 0;
   int64_t content_next_ = 0;

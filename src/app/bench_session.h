@@ -58,6 +58,9 @@ class Session {
   // Errors: kFailedPrecondition (stopped).
   [[nodiscard]] Result<Snapshot> Take();
 
+  // As LoadDriver's, for two sessions of one scenario.
+  void ShareBuffersOf(Session* owner) { driver_->ShareBuffersOf(owner->driver_.get()); }
+
   // Keeps the engine's thread on `cpu`; -1: on the one where it runs now. Returns that CPU.
   int Pin(int cpu = -1);
 

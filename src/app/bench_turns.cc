@@ -87,7 +87,10 @@ Result<std::vector<SlicePair>> TakeTurns(
   return result;
 }
 
-void PinTogether(Session* a, Session* b) { b->Pin(a->Pin()); }
+void MakeComparable(Session* a, Session* b) {
+  b->Pin(a->Pin());
+  b->ShareBuffersOf(a);
+}
 
 double RatioQuantile(const std::vector<SlicePair>& pairs, double q) {
   std::vector<double> ratios;

@@ -38,9 +38,11 @@ struct SliceOptions {
     StopSignal* stop, std::vector<scenario::Interval>* unscheduled_intervals,
     const std::function<void(int, const SlicePair&)>& on_pair);
 
-// Both engines on one CPU: the one that takes the disk's interrupts may be faster or slower than
-// the others, which would be taken for a difference between them.
-void PinTogether(Session* a, Session* b);
+// Before sessions of one scenario are compared: one CPU and the same buffers for both. The CPU that
+// takes the disk's interrupts may be faster or slower than the others, and on a virtual machine the
+// place of the buffers alone made identical engines differ by 15 %. Requires: both paused; `a`
+// outlives `b`.
+void MakeComparable(Session* a, Session* b);
 
 // Slices in which the scheduler's bound on the depth settles; not to be counted.
 inline constexpr int kSettlingPairs = 4;

@@ -176,7 +176,7 @@ int Compare(const Arguments& arguments, scenario::Scenario scenario, const Bench
   if (!scheduled) return Complain(scheduled.error());
   auto unscheduled = Session::Create(scenario, file, capacity, without, nullptr);
   if (!unscheduled) return Complain(unscheduled.error());
-  PinTogether(scheduled->get(), unscheduled->get());
+  MakeComparable(scheduled->get(), unscheduled->get());
   ProgressLine progress;
   // The bound on the depth settles first.
   auto pairs =

@@ -66,11 +66,15 @@ void Scheduler::Impl::NoteSize(int64_t cost, int64_t now) {
 void Scheduler::Impl::UpdateHold() {
   const int64_t capacity = std::max<int64_t>(1, options.capacity_per_s);
   const int64_t in_device = depth.depth() + depth.headroom() + largest;
-  const int64_t hold = std::max(kMinHold, 4 * NanosAt(in_device, capacity));
+  const int64_t in_device_ns = NanosAt(in_device, capacity);
+  // More than any lateness that is legal, at every level: the credit of a group that wakes, and the
+  // device. More for a parent than for its children, so that what is late inside a tenant never
+  // outranks tenants that are late.
+  const int64_t hold = std::max({kMinHold, kWakeCredit + 2 * in_device_ns, 4 * in_device_ns});
   for (int level = 0; level <= kMaxDepth; ++level) {
-    hold_at[level] = std::max(hold - hold / 4 * level, hold / 8);
+    hold_at[level] = hold + hold / 8 * std::max(0, deepest_parent - level);
   }
-  burst_ns = std::max(kDefaultBurst, NanosAt(in_device, capacity));
+  burst_ns = std::max(kDefaultBurst, in_device_ns);
   largest_ns = NanosAt(largest, capacity);
 }
 

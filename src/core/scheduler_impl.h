@@ -171,6 +171,7 @@ struct Scheduler::Impl {
   int64_t headroom_in_flight = 0;  // of it, dispatched beyond D
   uint64_t requests_in_flight = 0;
   int64_t hold_at[kMaxDepth + 1] = {};  // G by level
+  int deepest_parent = 0;               // level, of all parents so far
   int64_t largest = kOp;                // recent largest cost
   int64_t largest_window = 0, largest_before = 0, largest_since = 0;
   int64_t largest_ns = 0;            // device time of the largest

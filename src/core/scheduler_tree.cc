@@ -107,6 +107,10 @@ void Scheduler::Impl::Attach(Node* node, Node* parent) {
   MakeParent(parent);
   node->parent = parent;
   SetLevels(node, static_cast<uint8_t>(parent->level + 1));
+  if (const int deepest = parent->level + HeightOf(*node); deepest > deepest_parent) {
+    deepest_parent = deepest;
+    UpdateHold();
+  }
   parent->details->children.push_back(node);
   for (int d = 0; d < 2; ++d) {
     parent->heaps->weighted[d].Reserve(parent->details->children.size());

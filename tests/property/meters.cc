@@ -26,9 +26,7 @@ void ReservationMeter::Accrue(const MirrorNode& node, Account* account, int64_t 
     account->deficit[k] += rate * seconds;
     // A reservation in bytes counts in 16 KiB where one in operations counts in operations.
     const double in_device = static_cast<double>(bound_.in_device) * (k == 2 ? 0.25 : 1);
-    // A proof is missing (docs/scheduler.md): of 14,000 random cases two passed the sum by up to 2
-    // %.
-    const double bound = 1.03 * (in_device + rate * static_cast<double>(bound_.allowed_ns) / 1e9);
+    const double bound = in_device + rate * static_cast<double>(bound_.allowed_ns) / 1e9;
     worst_ = std::max(worst_, account->deficit[k] / bound);
     if (account->deficit[k] <= bound) continue;
     on_violation_(2, "group " + std::to_string(node.index) + " is " +

@@ -21,7 +21,7 @@ using OnViolation = std::function<void(int invariant, const std::string& what)>;
 class ReservationMeter : public Observer {
  public:
   struct Bound {
-    int64_t in_device = 0;   // D + H + 5c, in 1/65536 norm op
+    int64_t in_device = 0;   // D + H + 4c, in 1/65536 norm op
     int64_t allowed_ns = 0;  // of MIN: the debt B, and the credit g if others may wake
   };
   // `raw_op_price`, `bytes_per_op` as in SchedulerOptions.

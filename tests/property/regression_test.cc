@@ -149,6 +149,22 @@ TEST(Regression, AMovedGroupDoesNotStopTheReservationsOfOthers) {
   }
 }
 
+// The hold bound shrank with each level, at the third below the credit of a group that wakes: each
+// wake held the clock back, and a sibling of the same tenant lost up to two thirds of its MIN.
+TEST(Regression, AGroupThatWakesOftenCostsItsSiblingsNothingAtAnyLevel) {
+  for (int levels = 0; levels <= 4; ++levels) {
+    Driver d(Device(8, 4));
+    int parent = 0;
+    for (int i = 0; i < levels; ++i) parent = d.Add(parent, Reserved(5'000));
+    const int a = d.Add(parent, Reserved(2'000)), b = d.Add(parent, Reserved(2'000));
+    const int w = d.AddWeighted(parent, 1'000), q = d.AddWeighted(0, 10'000);
+    for (const int group : {a, w, q}) d.Start({.group = group});
+    d.Start({.kind = Load::Kind::kClosed, .group = b, .outstanding = 2, .think_ns = 2 * kMs});
+    d.RunUntil(kSecond);
+    EXPECT_NEAR(Rate(&d, a, 2 * kSecond), 2'000, 20) << levels;
+  }
+}
+
 // With many requests in the device, service by reservation comes in bursts that are longer than
 // the weighted turns; a parent that only inherits its reservation got a tenth too much.
 TEST(Regression, AnInheritedReservationCountsAgainstTheWeightedShareOnADeepDevice) {

@@ -78,7 +78,7 @@ class Run {
   ReservationMeter::Bound ReservationBound() {
     ReservationMeter::Bound bound;
     bound.in_device =
-        driver().scheduler().depth() + driver().scheduler().headroom() + 5 * world_.largest_cost();
+        driver().scheduler().depth() + driver().scheduler().headroom() + 4 * world_.largest_cost();
     bound.allowed_ns = kDebtNs + (case_.live() ? kCreditNs : 0);
     return bound;
   }

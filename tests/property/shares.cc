@@ -74,10 +74,6 @@ double Shares::AmongSiblings(const std::vector<FluidNode>& nodes,
     // A limit near the share: whenever the group's turn comes later than its burst allows for, it
     // loses rate to its siblings.
     if (cap < 1.5 * expected[static_cast<size_t>(i)]) ops += 0.1 * cap * seconds;
-    // A parent without an own reservation, whose weighted share is near what its children reserve:
-    // with large mixed requests it gets up to a tenth too much.
-    const bool inherits = sibling.min <= 0 && !sibling.children.empty();
-    if (inherits && claim > 0.8 * expected[static_cast<size_t>(i)]) ops += 0.1 * claim * seconds;
     // Among groups of weight 0, service by reservation counts only up to eight requests ahead.
     if (claim > 0 && sibling.weight == 0 && leftover > 0.85 * claim) ops += 0.1 * claim * seconds;
   }

@@ -15,10 +15,14 @@ namespace {
 long allocations = 0;
 }  // namespace
 
-// Not inline: the compiler would take free() for a mistake.
-[[gnu::noinline]] void* operator new(size_t size) {
+// Not inline: the compiler would take free() for a mistake. Both forms of new, since one delete
+// serves both.
+[[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept {
   ++allocations;
-  if (void* p = std::malloc(size)) return p;
+  return std::malloc(size);
+}
+[[gnu::noinline]] void* operator new(size_t size) {
+  if (void* p = operator new(size, std::nothrow)) return p;
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }

@@ -101,7 +101,7 @@ class EngineIsolationTest : public testing::Test {
   char buffer_[kBlock];
 };
 
-TEST_F(EngineIsolationTest, AGroupNeverExceedsItsLimitAndReachesIt) {
+TEST_F(EngineIsolationTest, AGroupNeverExceedsItsLimitBesideAFreeOne) {
   constexpr int64_t kRate = 400;
   Make(FixedDepth(16));
   const core::GroupId limited = AddGroup(engine_.get(), MaxNorm(kRate));
@@ -306,7 +306,6 @@ TEST_F(EngineIsolationTest, ASetOfChangesAppliesAsAWhole) {
   EXPECT_EQ(engine_->Params(group)->weight, 7);
 }
 
-// An fsync waits for nobody: it goes out although its group has reads queued before it.
 TEST_F(EngineIsolationTest, SyncsAreChargedToTheirGroup) {
   Make(FixedDepth(4));
   const core::GroupId group = AddGroup(engine_.get());

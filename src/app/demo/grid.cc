@@ -22,8 +22,14 @@ Steps StepsOf(const GridView& grid, Duration from, Duration to) {
   return {clamp(from), clamp(to)};
 }
 
-int64_t PerStep(const GridView& grid, int64_t rate_per_s) {
-  return static_cast<int64_t>(static_cast<__int128>(rate_per_s) * grid.step.count() / kSecond);
+// What a rate grants in step `i`. Not the same in all: rounded down in each, the sum over a long
+// window would fall short by more than the request that decides a verdict.
+int64_t GrantedIn(const GridView& grid, int64_t rate_per_s, size_t i) {
+  const auto until = [&](size_t steps) {
+    return static_cast<__int128>(rate_per_s) * grid.step.count() * static_cast<int64_t>(steps) /
+           kSecond;
+  };
+  return static_cast<int64_t>(until(i + 1) - until(i));
 }
 
 }  // namespace
@@ -38,11 +44,10 @@ int64_t ServedIn(const GridView& grid, Duration from, Duration to) {
 // The largest sum of (cost - rate) over consecutive steps, by Kadane's algorithm.
 int64_t LargestExcess(const GridView& grid, int64_t rate_per_s, Duration from, Duration to) {
   const Steps steps = StepsOf(grid, from, to);
-  const int64_t per_step = PerStep(grid, rate_per_s);
   int64_t level = 0;
   int64_t largest = 0;
   for (size_t i = steps.first; i < steps.last; ++i) {
-    level = std::max<int64_t>(0, level + (*grid.cost)[i] - per_step);
+    level = std::max<int64_t>(0, level + (*grid.cost)[i] - GrantedIn(grid, rate_per_s, i));
     largest = std::max(largest, level);
   }
   return largest;
@@ -52,11 +57,11 @@ int64_t LargestExcess(const GridView& grid, int64_t rate_per_s, Duration from, D
 Duration LoweredAfter(const GridView& grid, int64_t rate_per_s, int64_t allowance, Duration at,
                       Duration until) {
   const Steps steps = StepsOf(grid, at, until);
-  const int64_t per_step = PerStep(grid, rate_per_s);
   int64_t best_from_here = 0;  // the largest excess of a window that starts at this step
   size_t held_from = steps.last;
   for (size_t i = steps.last; i > steps.first; --i) {
-    best_from_here = (*grid.cost)[i - 1] - per_step + std::max<int64_t>(0, best_from_here);
+    best_from_here = (*grid.cost)[i - 1] - GrantedIn(grid, rate_per_s, i - 1) +
+                     std::max<int64_t>(0, best_from_here);
     if (best_from_here > allowance) break;
     held_from = i - 1;
   }
@@ -67,10 +72,9 @@ Duration LoweredAfter(const GridView& grid, int64_t rate_per_s, int64_t allowanc
 Duration RaisedAfter(const GridView& grid, int64_t old_rate_per_s, int64_t allowance, Duration at,
                      Duration until) {
   const Steps steps = StepsOf(grid, at, until);
-  const int64_t per_step = PerStep(grid, old_rate_per_s);
   int64_t beyond = -allowance;
   for (size_t i = steps.first; i < steps.last; ++i) {
-    beyond += (*grid.cost)[i] - per_step;
+    beyond += (*grid.cost)[i] - GrantedIn(grid, old_rate_per_s, i);
     if (beyond > 0) return std::max(Duration(0), grid.step * static_cast<int64_t>(i + 1) - at);
   }
   return until - at;

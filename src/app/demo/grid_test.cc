@@ -50,6 +50,15 @@ TEST(Grid, LargestExcessAgreesWithItsDefinition) {
   }
 }
 
+TEST(Grid, ARateThatIsNoWholeNumberAStepIsNotPassedByItself) {
+  constexpr int64_t kRate = 1'999;  // 1.999 a step
+  std::vector<int64_t> cost;
+  for (int64_t i = 0; i < 20'000; ++i) cost.push_back((i + 1) * kRate / 1000 - i * kRate / 1000);
+  const GridView grid{&cost, kMs};
+  EXPECT_LE(LargestExcess(grid, kRate, Duration(0), 20'000 * kMs), 1);
+  EXPECT_EQ(LoweredAfter(grid, kRate, 1, Duration(0), 20'000 * kMs), Duration(0));
+}
+
 TEST(Grid, ServedCountsWholeSteps) {
   const std::vector<int64_t> cost = {1, 2, 4, 8};
   const GridView grid{&cost, kMs};

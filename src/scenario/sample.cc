@@ -18,8 +18,7 @@ double DeltaBothWays(const core::GroupStats& before, const core::GroupStats& aft
          Delta(before, after, dimension, Direction::kWrite);
 }
 
-void SetPhases(const core::GroupStats& before, const core::GroupStats& after,
-               GroupSample* sample) {
+void SetPhases(const core::GroupStats& before, const core::GroupStats& after, GroupSample* sample) {
   double by_phase[core::kPhases];
   double sum = 0;
   for (size_t i = 0; i < core::kPhases; ++i) {

@@ -80,7 +80,7 @@ struct Tree {
 void Run(benchmark::State& state, bool limits_bind, int queued_per_leaf) {
   Tree tree(static_cast<int>(state.range(0)), limits_bind, queued_per_leaf);
   for (int i = 0; i < 200'000; ++i) (void)tree.Step();
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     while (!tree.Step()) {
     }
   }

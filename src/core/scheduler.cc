@@ -109,6 +109,16 @@ Request* Scheduler::Dispatch(TimePoint now) {
   return request;
 }
 
+namespace {
+
+// All lines that charging will touch, at once: one by one they would be waited for in turn.
+void PrefetchLines(Node* node) {
+  const auto* line = reinterpret_cast<const char*>(node);
+  for (size_t at = 64; at < sizeof(Node); at += 64) __builtin_prefetch(line + at, 1);
+}
+
+}  // namespace
+
 Node* Scheduler::Impl::Descend(bool due_only, int64_t now, Path* path) {
   Node* node = root;
   uint8_t mask = root->available;
@@ -119,6 +129,7 @@ Node* Scheduler::Impl::Descend(bool due_only, int64_t now, Path* path) {
     Phase phase = Phase::kWeight;
     Node* child = PickChild(node, clock, mask, due_only && level == 0, &phase);
     if (child == nullptr) return nullptr;
+    PrefetchLines(child);
     path->phase[level] = phase;
     path->clock[level] = clock;
     ++level;
@@ -234,7 +245,7 @@ void Scheduler::Impl::ChargePath(Request* request, const Path& path, int64_t now
     PhaseCount& count = node->by_phase[static_cast<size_t>(phase)];
     ++count.requests;
     count.norm += request->cost;
-    if (node->parent == nullptr) break;
+    if (level == 0) break;  // the root
     --level;
     ChargeReservation(node, *request, path.clock[level]);
     ChargeWeight(node, request->cost, phase, now);

@@ -86,8 +86,8 @@ double Shares::AmongSiblings(const std::vector<FluidNode>& nodes,
 
 double Shares::HoldSeconds() const {
   const Driver& driver = world_->driver();
-  const double in_device =
-      static_cast<double>(driver.options().depth * 9 / 8 + kOp + world_->largest_cost()) / kOp;
+  const int64_t in_flight = driver.options().depth * 9 / 8 + kOp + world_->largest_cost();
+  const double in_device = static_cast<double>(in_flight) / kOp;
   return std::max(static_cast<double>(core::kMinHold) / 1e9, 4 * in_device / world_->ops_per_s());
 }
 

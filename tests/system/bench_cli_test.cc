@@ -15,7 +15,6 @@
 namespace weir {
 namespace {
 
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 

@@ -31,6 +31,10 @@
 
 namespace weir {
 
+namespace uring {
+class LoopExtension;
+}  // namespace uring
+
 // Named maxima.
 inline constexpr uint32_t kMaxEngineOutstanding = 1u << 20;  // EngineOptions::max_outstanding
 inline constexpr uint32_t kMaxEngineFiles = 1u << 15;        // EngineOptions::max_files
@@ -66,6 +70,9 @@ struct EngineOptions {
   bool learn_costs = true;
 
   std::string thread_name{"weir-io"};  // at most 15 characters
+
+  // Internal (datapath/uring/loop_extension.h): takes part in the owner's loop. Not owned.
+  uring::LoopExtension* extension = nullptr;
 };
 
 // Names an open file of the engine. A closed file's id is never mistaken for a later one's.
@@ -104,6 +111,16 @@ struct IoRequest {
   // CLOCK_MONOTONIC (MonotonicNow()). The request fails with kDeadlineExceeded at once if limits
   // are bound to hold it back beyond this, and otherwise when this passes while it is queued.
   TimePoint deadline = kNever;
+
+  // >= 0: this descriptor instead of `file`. The engine does not own it; it stays open until the
+  // completion.
+  int fd = -1;
+  // Of pwritev2(2), such as RWF_DSYNC: durable before the completion.
+  int rw_flags = 0;
+  // Served by the page cache: tells nothing about the device.
+  bool cached = false;
+  // A number from uring::Ring::RegisterPersonality, or 0: the credentials of the owner thread.
+  uint16_t personality = 0;
 
   static IoRequest Read(FileId file, core::GroupId group, void* buffer, int64_t bytes,
                         int64_t offset);

@@ -54,6 +54,30 @@ class FileTable {
   std::vector<uint32_t> free_;
 };
 
+// Where the last transfers of descriptors ended that the engine does not own: fixed memory, of the
+// descriptors used last.
+class ForeignFiles {
+ public:
+  // As FileTable::Classify.
+  [[nodiscard]] core::Access Classify(int fd, Direction direction, int64_t offset, int64_t bytes) {
+    if (files_.empty()) files_.resize(kFiles);
+    File& file = files_[static_cast<uint32_t>(fd) % kFiles];
+    if (file.fd != fd) file = File{.fd = fd};
+    int64_t& last_end = file.last_end[static_cast<int>(direction)];
+    const bool sequential = offset == last_end;
+    last_end = offset + bytes;
+    return sequential ? core::Access::kSequential : core::Access::kRandom;
+  }
+
+ private:
+  static constexpr uint32_t kFiles = 8192;
+  struct File {
+    int fd = -1;
+    std::array<int64_t, kDirections> last_end{-1, -1};
+  };
+  std::vector<File> files_;
+};
+
 class BufferTable {
  public:
   explicit BufferTable(Ring* ring) : ring_(ring) {}

@@ -37,9 +37,20 @@ constexpr size_t kExtraPieces = 4096;
 
 Result<std::unique_ptr<Owner>> Owner::Create(const EngineOptions& options, Shared* shared) {
   const uint32_t entries = std::max(std::bit_ceil(options.max_in_flight), kMinRingEntries);
-  auto ring = Ring::Create(entries, options.max_files);
+  RingShape shape{.entries = entries, .max_files = options.max_files};
+  LoopExtension* extension = options.extension;
+  if (extension != nullptr) {
+    shape.wide_entries = extension->NeedsWideEntries();
+    shape.completions = std::bit_ceil(2 * (entries + extension->MostOutstanding()));
+  }
+  auto ring = Ring::Create(shape);
   if (!ring) return tl::unexpected(std::move(ring.error()));
-  return std::unique_ptr<Owner>(new Owner(options, shared, std::move(*ring)));
+  std::unique_ptr<Owner> owner(new Owner(options, shared, std::move(*ring)));
+  if (extension != nullptr) {
+    Result<void> started = extension->Start(owner->ring_.get(), shared->wake_fd);
+    if (!started) return tl::unexpected(std::move(started.error()));
+  }
+  return owner;
 }
 
 Owner::Owner(const EngineOptions& options, Shared* shared, std::unique_ptr<Ring> ring)
@@ -74,6 +85,7 @@ void Owner::Run() {
     ExpireQueued();
     ReportFinished();
     WakeBlockedSubmitters();
+    if (options_.extension != nullptr) extension_busy_ = options_.extension->Round(now_);
     DispatchReady();
     LearnCosts();
     EnterRing();
@@ -90,6 +102,8 @@ void Owner::ReapCompletions() {
   for (int i = 0; i < count; ++i) {
     if (batch[i].user_data == kWakeTag) {
       wake_armed_ = false;
+    } else if (LoopExtension::IsOurs(batch[i].user_data)) {
+      options_.extension->Complete(LoopExtension::Token(batch[i].user_data), batch[i]);
     } else if (batch[i].user_data != kIgnoreTag) {
       CompletePiece(reinterpret_cast<Piece*>(batch[i].user_data), batch[i].result);
     }
@@ -154,15 +168,14 @@ Duration Owner::SleepTime() const {
 
 void Owner::EnterRing() {
   const bool stopped = stopping_ != Stopping::kNo && outstanding_ == 0;
-  const bool idle =
-      !stopped && arrivals_ == nullptr && finished_ == nullptr && !ring_->HasCompletions();
+  const bool idle = !stopped && !extension_busy_ && arrivals_ == nullptr && finished_ == nullptr &&
+                    !ring_->HasCompletions();
   bool sleep = false;
   if (idle) {
     if (!wake_armed_ && ring_->SpaceLeft() > 0) {
       ring_->PrepareTransfer(RingFile{shared_->wake_fd, false}, false, &wake_value_,
                              sizeof(wake_value_), 0, -1, kWakeTag);
       wake_armed_ = true;
-      ++prepared_;
     }
     shared_->pool.Flush();
     // A read-modify-write meets that of a submitter in one order: it sees the freed ops, or this
@@ -170,12 +183,10 @@ void Owner::EnterRing() {
     if (shared_->blocked.fetch_add(0, std::memory_order_acq_rel) != 0) WakeBlockedSubmitters();
     sleep = wake_armed_ && shared_->queue.PrepareSleep();
   }
-  if (!sleep && prepared_ == 0 && !ring_->NeedsEnter()) return;
+  if (!sleep && ring_->Unsubmitted() == 0 && !ring_->NeedsEnter()) return;
   ++stats_.enters;
   const int error = ring_->Enter(sleep, sleep ? SleepTime() : Duration(0));
-  if (error == 0) {
-    prepared_ = 0;
-  } else {
+  if (error != 0) {
     // The kernel is short of memory or of room for completions; what is prepared goes next time.
     std::this_thread::sleep_for(kEnterBackoff);
   }
@@ -201,13 +212,12 @@ void Owner::Arrive(Op* op) {
   op->end = op->transfers() ? op->io.bytes : 0;
   if (op->cancel_requested || stopping_ == Stopping::kCancelling) {
     PieceFailed(op, 0, ErrorCode::kCancelled, 0);
-  } else if (!files_.Acquire(op->io.file)) {
+  } else if (!AcquireFile(op)) {
     PieceFailed(op, 0, ErrorCode::kNotFound, EBADF);
   } else {
-    op->holds_file = true;
     int64_t cost = sync_cost_;
     if (op->transfers()) {
-      op->access = files_.Classify(op->io.file, op->direction(), op->io.offset, op->io.bytes);
+      op->access = Classify(*op);
       cost = model_.Cost(op->direction(), op->access, op->io.bytes);
     }
     if (op->io.deadline == kNever || !FailsDeadline(op, cost)) {
@@ -215,6 +225,18 @@ void Owner::Arrive(Op* op) {
     }
   }
   FinishIfDone(op);
+}
+
+bool Owner::AcquireFile(Op* op) {
+  if (op->io.fd >= 0) return true;
+  op->holds_file = files_.Acquire(op->io.file);
+  return op->holds_file;
+}
+
+core::Access Owner::Classify(const Op& op) {
+  const IoRequest& io = op.io;
+  return io.fd >= 0 ? foreign_files_.Classify(io.fd, op.direction(), io.offset, io.bytes)
+                    : files_.Classify(io.file, op.direction(), io.offset, io.bytes);
 }
 
 bool Owner::FailsDeadline(Op* op, int64_t cost) {
@@ -237,19 +259,18 @@ bool Owner::FailsDeadline(Op* op, int64_t cost) {
 
 void Owner::Prepare(Piece* piece) {
   const Op& op = *piece->op;
-  const RingFile file = files_.Target(op.io.file);
+  const RingFile file = op.io.fd >= 0 ? RingFile{op.io.fd, false} : files_.Target(op.io.file);
   const auto user_data = reinterpret_cast<uintptr_t>(piece);
   if (op.transfers()) {
-    ring_->PrepareTransfer(file, op.io.op == IoOp::kWrite,
-                           static_cast<std::byte*>(op.io.buffer) + piece->start,
-                           static_cast<uint32_t>(piece->request.bytes), op.io.offset + piece->start,
-                           op.io.region, user_data);
+    ring_->PrepareTransfer(
+        file, op.io.op == IoOp::kWrite, static_cast<std::byte*>(op.io.buffer) + piece->start,
+        static_cast<uint32_t>(piece->request.bytes), op.io.offset + piece->start, op.io.region,
+        user_data, TransferFlags{op.io.rw_flags, op.io.personality});
   } else {
     ring_->PrepareSync(file, op.io.op == IoOp::kFdatasync, user_data);
   }
   piece->in_flight = true;
   ++in_flight_;
-  ++prepared_;
 }
 
 void Owner::CompletePiece(Piece* piece, int32_t result) {
@@ -261,7 +282,9 @@ void Owner::CompletePiece(Piece* piece, int32_t result) {
   op->phase = request.phase;
   op->cost += request.cost;
   if (op->transfers()) {
-    learner_.Record(request.direction, request.bytes, request.cost, device_full_);
+    if (!op->io.cached) {
+      learner_.Record(request.direction, request.bytes, request.cost, device_full_);
+    }
     if (result >= 0 && result < request.bytes) op->end = std::min(op->end, piece->start + result);
   }
   if (result < 0) {
@@ -346,7 +369,6 @@ CancelOutcome Owner::Cancel(OpId id) {
   for (Piece* piece = op->pieces; piece != nullptr; piece = piece->next_live) {
     if (ring_->SpaceLeft() == 0) break;
     ring_->PrepareCancel(reinterpret_cast<uintptr_t>(piece), kIgnoreTag);
-    ++prepared_;
   }
   return CancelOutcome::kTooLate;
 }
@@ -392,10 +414,7 @@ void Owner::RequestStop(StopMode mode, Duration drain_limit) {
 bool Owner::AdvanceStop() {
   if (stopping_ == Stopping::kDraining && now_ >= drain_until_) {
     stopping_ = Stopping::kCancelling;
-    if (ring_->SpaceLeft() > 0) {
-      ring_->PrepareCancelAll(kIgnoreTag);
-      ++prepared_;
-    }
+    if (ring_->SpaceLeft() > 0) ring_->PrepareCancelAll(kIgnoreTag);
   }
   if (stopping_ == Stopping::kCancelling) {
     std::vector<core::Request*> queued;

@@ -15,6 +15,7 @@
 #include "datapath/uring/cost_learner.h"
 #include "datapath/uring/files.h"
 #include "datapath/uring/gate.h"
+#include "datapath/uring/loop_extension.h"
 #include "datapath/uring/op_pool.h"
 #include "datapath/uring/ring.h"
 #include "datapath/uring/submit_queue.h"
@@ -95,6 +96,8 @@ class Owner {
   // A queued piece that the gate has given up.
   void Abandon(Piece* piece, ErrorCode code);
 
+  [[nodiscard]] bool AcquireFile(Op* op);
+  [[nodiscard]] core::Access Classify(const Op& op);
   [[nodiscard]] bool FailsDeadline(Op* op, int64_t cost);
   void FinishIfDone(Op* op);
   void Finish(Op* op);  // calls the callback
@@ -107,6 +110,7 @@ class Owner {
   uint64_t wake_value_ = 0;
   std::unique_ptr<Ring> ring_;
   FileTable files_;
+  ForeignFiles foreign_files_;
   BufferTable buffers_;
   Gate gate_;
   core::CostModel model_;
@@ -118,7 +122,7 @@ class Owner {
   bool wake_armed_ = false;
   bool device_full_ = false;
   uint32_t in_flight_ = 0;         // pieces in the ring
-  uint32_t prepared_ = 0;          // since the last Enter
+  bool extension_busy_ = false;    // it has more to do at once
   uint64_t outstanding_ = 0;       // ops that arrived and whose callback is still to come
   QueueNode* arrivals_ = nullptr;  // taken from the queue, not yet looked at
   QueueNode* finished_ = nullptr;  // ops whose callback is due, oldest first

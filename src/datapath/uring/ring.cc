@@ -1,7 +1,9 @@
 #include "datapath/uring/ring.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <liburing.h>
+#include <poll.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -68,7 +70,7 @@ Ring::Ring(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Ring::~Ring() { io_uring_queue_exit(&state_->ring); }
 
-Result<std::unique_ptr<Ring>> Ring::Create(uint32_t entries, uint32_t max_files) {
+Result<std::unique_ptr<Ring>> Ring::Create(const RingShape& shape) {
   auto state = std::make_unique<State>();
   // From the newest kernels' features to none: 6.1, 6.0, 5.19, any.
   constexpr unsigned kModes[] = {
@@ -80,7 +82,12 @@ Result<std::unique_ptr<Ring>> Ring::Create(uint32_t entries, uint32_t max_files)
   for (const unsigned mode : kModes) {
     params = io_uring_params{};
     params.flags = mode | IORING_SETUP_CLAMP;
-    error = -io_uring_queue_init_params(entries, &state->ring, &params);
+    if (shape.wide_entries) params.flags |= IORING_SETUP_SQE128;
+    if (shape.completions != 0) {
+      params.flags |= IORING_SETUP_CQSIZE;
+      params.cq_entries = shape.completions;
+    }
+    error = -io_uring_queue_init_params(shape.entries, &state->ring, &params);
     if (error != EINVAL) break;
   }
   if (error != 0) return SetupError(error);
@@ -92,16 +99,22 @@ Result<std::unique_ptr<Ring>> Ring::Create(uint32_t entries, uint32_t max_files)
   io_uring_ring_dontfork(&s.ring);
   // Each of these saves a look-up for every call or request; older kernels do without.
   static_cast<void>(io_uring_register_ring_fd(&s.ring));
-  s.has_files = io_uring_register_files_sparse(&s.ring, FileTableSize(max_files)) == 0;
+  s.has_files = io_uring_register_files_sparse(&s.ring, FileTableSize(shape.max_files)) == 0;
   s.has_buffers = io_uring_register_buffers_sparse(&s.ring, kMaxEngineBufferRegions) == 0;
   return ring;
 }
 
 uint32_t Ring::SpaceLeft() const { return io_uring_sq_space_left(&state_->ring); }
 
+uint32_t Ring::Unsubmitted() const { return io_uring_sq_ready(&state_->ring); }
+
+int Ring::fd() const { return state_->ring.ring_fd; }
+
 void Ring::PrepareTransfer(RingFile file, bool write, void* buffer, uint32_t bytes, int64_t offset,
-                           int32_t region, uint64_t user_data) {
+                           int32_t region, uint64_t user_data, TransferFlags flags) {
   io_uring_sqe* sqe = NextSqe(&state_->ring, file, user_data);
+  sqe->rw_flags = flags.rw_flags;
+  sqe->personality = flags.personality;
   sqe->addr = reinterpret_cast<uintptr_t>(buffer);
   sqe->len = bytes;
   sqe->off = static_cast<uint64_t>(offset);
@@ -117,6 +130,32 @@ void Ring::PrepareSync(RingFile file, bool data_only, uint64_t user_data) {
   io_uring_sqe* sqe = NextSqe(&state_->ring, file, user_data);
   sqe->opcode = IORING_OP_FSYNC;
   sqe->fsync_flags = data_only ? IORING_FSYNC_DATASYNC : 0;
+}
+
+void Ring::PrepareSyncRange(int fd, int64_t offset, uint32_t bytes, uint64_t user_data) {
+  io_uring_sqe* sqe = NextSqe(&state_->ring, RingFile{fd, false}, user_data);
+  sqe->opcode = IORING_OP_SYNC_FILE_RANGE;
+  sqe->off = static_cast<uint64_t>(offset);
+  sqe->len = bytes;
+  sqe->sync_range_flags = SYNC_FILE_RANGE_WRITE;
+}
+
+void Ring::PreparePoll(RingFile file, uint64_t user_data) {
+  io_uring_sqe* sqe = NextSqe(&state_->ring, file, user_data);
+  sqe->opcode = IORING_OP_POLL_ADD;
+  sqe->poll32_events = POLLIN;  // the machine is little-endian, as io_uring's halves need
+  sqe->len = IORING_POLL_ADD_MULTI;
+}
+
+void Ring::PrepareCommand(RingFile file, uint32_t operation, const void* address, uint32_t length,
+                          const void* command, size_t bytes, uint64_t user_data) {
+  io_uring_sqe* sqe = NextSqe(&state_->ring, file, user_data);
+  std::memset(reinterpret_cast<std::byte*>(sqe) + sizeof(*sqe), 0, sizeof(*sqe));
+  sqe->opcode = IORING_OP_URING_CMD;
+  sqe->cmd_op = operation;
+  sqe->addr = reinterpret_cast<uintptr_t>(address);
+  sqe->len = length;
+  std::memcpy(sqe->cmd, command, bytes);
 }
 
 void Ring::PrepareCancel(uint64_t target, uint64_t user_data) {
@@ -155,7 +194,8 @@ int Ring::Reap(Completion* completions, int max) {
   io_uring_cqe* cqe = nullptr;
   io_uring_for_each_cqe(ring, head, cqe) {
     if (count == max) break;
-    completions[count++] = Completion{cqe->user_data, cqe->res};
+    completions[count++] =
+        Completion{cqe->user_data, cqe->res, (cqe->flags & IORING_CQE_F_MORE) != 0};
   }
   if (count != 0) io_uring_cq_advance(ring, static_cast<unsigned>(count));
   return count;
@@ -171,6 +211,11 @@ bool Ring::NeedsEnter() const {
 
 bool Ring::SetFile(uint32_t slot, int fd) {
   return state_->has_files && io_uring_register_files_update(&state_->ring, slot, &fd, 1) == 1;
+}
+
+uint16_t Ring::RegisterPersonality() {
+  const int id = io_uring_register_personality(&state_->ring);
+  return id > 0 && id <= UINT16_MAX ? static_cast<uint16_t>(id) : 0;
 }
 
 bool Ring::SetBuffer(uint32_t slot, void* data, int64_t bytes) {

@@ -25,13 +25,19 @@ inline constexpr size_t kMaxGroups = 10'000;
 inline constexpr size_t kMaxGroupsAPlan = 1'000;
 inline constexpr int kMaxPlanDepth = 6;              // plans within plans, the unit's own included
 inline constexpr size_t kMaxNodesADevice = 100'000;  // units, subplans and groups of the tree
+inline constexpr size_t kMaxMatches = 10'000;
 inline constexpr size_t kMaxNameBytes = 128;
-inline constexpr size_t kMaxWarnings = 100;  // of one Resolve; more are not said
+inline constexpr size_t kMaxPatternBytes = 1024;  // of a match
+inline constexpr size_t kMaxWarnings = 100;       // of one Resolve; more are not said
 inline constexpr Duration kMaxBurst = std::chrono::seconds(60);
 inline constexpr int64_t kMaxFixedDepth = 65'536 * kOp;
 
 // The group of what no directive of a unit's plan names. Built in; a directive may set it.
 inline constexpr std::string_view kOtherGroups = "OTHER_GROUPS";
+
+// The group of a volume's requests that no match names: weight 100, no limits. Built in; a unit of
+// that name sets it.
+inline constexpr std::string_view kUnmatched = "unmatched";
 
 // The line of each key that was written in the file, for messages.
 using KeyLines = std::map<std::string, int, std::less<>>;
@@ -88,6 +94,19 @@ struct Plan {
   int line = 0;
 };
 
+// Which requests of a volume belong to a group: all that is set must fit; the first match of the
+// file wins. Patterns are those of catalog/glob.h.
+struct Match {
+  std::string group;   // "unit", "unit/group", or kUnmatched
+  std::string cgroup;  // pattern; it and all below it, in any hierarchy
+  std::string path;    // pattern, relative to the volume; it and all below it
+  std::string comm;    // pattern of the thread's name
+  std::string user;    // a login name
+  int64_t uid = -1;    // -1: any
+  int64_t pid = -1;    // a thread, or a process with all its threads; -1: any
+  int line = 0;
+};
+
 struct Config {
   std::string file;  // as given, for messages
   bool strict = false;
@@ -95,8 +114,15 @@ struct Config {
   std::vector<Unit> units;
   std::vector<Plan> plans;
   std::vector<Group> groups;
+  std::vector<Match> matches;
   std::vector<std::string> warnings;
 };
+
+// Why the match cannot be, alone: no key, a pattern that can never fit. Empty when it can; begins
+// with the key.
+[[nodiscard]] std::string WhyNoMatch(const Match& match);
+// "cgroup /docker/a, uid 27", for people.
+[[nodiscard]] std::string DescribeMatch(const Match& match);
 
 // Parses and checks everything that can be checked without the device: each value, names and
 // references, MIN against MAX, sums of percentages, and sums of reservations against

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "catalog/config_check.h"
 #include "catalog/config_keys.h"
+#include "catalog/leaf_index.h"
 #include "catalog/tree_builder.h"
 
 namespace weir::catalog {
@@ -121,6 +122,43 @@ Group ReadGroup(TableReader* reader) {
   return group;
 }
 
+Match ReadMatch(TableReader* reader) {
+  constexpr int64_t kMaxId = UINT32_MAX - 1;  // all ones means "no id" to the kernel
+  Match match;
+  match.line = reader->line();
+  match.group = reader->Text("group");
+  reader->Require("group", "say which unit or unit/group these requests belong to");
+  match.cgroup = reader->Text("cgroup");
+  match.path = reader->Text("path");
+  match.comm = reader->Text("comm");
+  match.user = reader->Text("user");
+  match.uid = reader->Integer("uid", 0, kMaxId, -1);
+  match.pid = reader->Integer("pid", 1, INT32_MAX, -1);
+  for (const char* key : {"cgroup", "path", "comm", "user"}) {
+    if (reader->Has(key) && reader->Text(key).empty()) {
+      reader->Reject(key, "it is empty; remove it to match any");
+    }
+  }
+  reader->Finish();
+  if (const std::string why = WhyNoMatch(match); !why.empty()) reader->RejectTable(why);
+  return match;
+}
+
+// Every match leads to a leaf of one of the trees.
+void CheckMatches(const Config& config, const std::vector<TreeNode>& nodes, Problems* problems) {
+  if (config.matches.empty()) return;
+  const LeafIndex leaves(nodes);
+  for (size_t i = 0; i < config.matches.size(); ++i) {
+    const Match& match = config.matches[i];
+    if (!problems->ok()) return;
+    if (match.group == kUnmatched) continue;
+    const Result<int> leaf = leaves.Find(match.group);
+    if (leaf) continue;
+    problems->Add(match.line, fmt::format("match {}: group = {}: {}", i + 1, Quote(match.group),
+                                          leaf.error().message));
+  }
+}
+
 void WarnOfUnusedPlans(Config* config) {
   std::set<std::string_view> used;
   for (const Unit& unit : config->units) used.insert(unit.plan);
@@ -153,12 +191,17 @@ void ReadConfigTables(TableReader* root, Config* config, Problems* problems) {
   for (TableReader& table : root->Tables("group", kMaxGroups)) {
     config->groups.push_back(ReadGroup(&table));
   }
+  for (TableReader& table : root->Tables("match", kMaxMatches)) {
+    if (!problems->ok()) return;
+    config->matches.push_back(ReadMatch(&table));
+  }
 }
 
 void CheckWhole(Config* config, Problems* problems) {
   if (!problems->ok()) return;
   CheckConfig(*config, problems);
   const PlanIndex plans(*config);
+  std::vector<TreeNode> all;
   const auto check = [&](std::string_view device, int64_t capacity) {
     TreeBuilder builder(*config, plans, problems, nullptr);
     for (const Unit& unit : config->units) {
@@ -166,9 +209,11 @@ void CheckWhole(Config* config, Problems* problems) {
       if (IsOn(*config, unit, device)) builder.AddUnit(unit);
     }
     CheckCapacity(*config, device, capacity, problems, nullptr);
+    for (TreeNode& node : builder.Take()) all.push_back(std::move(node));
   };
   for (const Device& device : config->devices) check(device.name, device.capacity);
   if (config->devices.empty()) check("", 0);
+  if (problems->ok()) CheckMatches(*config, all, problems);
   if (problems->ok()) WarnOfUnusedPlans(config);
 }
 

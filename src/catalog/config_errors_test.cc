@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
 name = "a"
 )",
             "weir.toml:1: unknown key \"load\" = [...]; known keys: strict, device, unit, plan, "
-            "group"},
+            "group, match"},
         Row{"UnknownKeyOfUnit", R"([[unit]]
 name = "gold"
 max_iop = 5000

@@ -13,8 +13,18 @@
 
 namespace weir::uring {
 
+// What an extension gets at the start.
+struct LoopStart {
+  Ring* ring = nullptr;  // lives until the last round
+  int wake_fd = -1;      // the engine's own descriptor beside the ring's
+  // The extension's slots of the ring's table of files: kFiles from here on.
+  uint32_t first_file = 0;
+};
+
 class LoopExtension {
  public:
+  static constexpr uint32_t kFiles = 4;
+
   virtual ~LoopExtension() = default;
   LoopExtension(const LoopExtension&) = delete;
   LoopExtension& operator=(const LoopExtension&) = delete;
@@ -24,9 +34,8 @@ class LoopExtension {
   // Entries and completions that it may have outstanding, beside the engine's.
   [[nodiscard]] virtual uint32_t MostOutstanding() const = 0;
 
-  // Before the first round; an error ends Engine::Create. `ring` lives until the last round;
-  // `wake_fd` is the engine's own descriptor beside the ring's.
-  [[nodiscard]] virtual Result<void> Start(Ring* ring, int wake_fd) = 0;
+  // Before the first round; an error ends Engine::Create.
+  [[nodiscard]] virtual Result<void> Start(const LoopStart& start) = 0;
   // An entry prepared with UserData(token) has completed.
   virtual void Complete(uint64_t token, const Ring::Completion& completion) = 0;
   // Once a round, before requests are dispatched and the ring is entered. True: there is more to

@@ -40,6 +40,7 @@ Result<std::unique_ptr<Owner>> Owner::Create(const EngineOptions& options, Share
   RingShape shape{.entries = entries, .max_files = options.max_files};
   LoopExtension* extension = options.extension;
   if (extension != nullptr) {
+    shape.max_files += LoopExtension::kFiles;
     shape.wide_entries = extension->NeedsWideEntries();
     shape.completions = std::bit_ceil(2 * (entries + extension->MostOutstanding()));
   }
@@ -47,7 +48,8 @@ Result<std::unique_ptr<Owner>> Owner::Create(const EngineOptions& options, Share
   if (!ring) return tl::unexpected(std::move(ring.error()));
   std::unique_ptr<Owner> owner(new Owner(options, shared, std::move(*ring)));
   if (extension != nullptr) {
-    Result<void> started = extension->Start(owner->ring_.get(), shared->wake_fd);
+    Result<void> started = extension->Start(LoopStart{
+        .ring = owner->ring_.get(), .wake_fd = shared->wake_fd, .first_file = options.max_files});
     if (!started) return tl::unexpected(std::move(started.error()));
   }
   return owner;

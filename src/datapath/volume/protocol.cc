@@ -249,7 +249,7 @@ Result<InitResult> NegotiateInit(std::span<const std::byte> message, const InitC
   uint64_t wanted = FUSE_ASYNC_READ | FUSE_BIG_WRITES | FUSE_ASYNC_DIO | FUSE_MAX_PAGES |
                     FUSE_PARALLEL_DIROPS | FUSE_INIT_EXT | FUSE_ATOMIC_O_TRUNC |
                     FUSE_DO_READDIRPLUS | FUSE_READDIRPLUS_AUTO | FUSE_HANDLE_KILLPRIV_V2 |
-                    FUSE_POSIX_ACL | FUSE_SETXATTR_EXT | FUSE_CACHE_SYMLINKS |
+                    FUSE_POSIX_ACL | FUSE_DONT_MASK | FUSE_SETXATTR_EXT | FUSE_CACHE_SYMLINKS |
                     abi::kDirectIoAllowMmap | abi::kHasResend;
   if (choice.over_io_uring) wanted |= abi::kOverIoUring;
   const uint64_t agreed = offered & wanted;

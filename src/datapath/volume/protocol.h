@@ -60,7 +60,8 @@ template <typename T>
 // - FUSE_POSIX_ACL: system.posix_acl_* are ordinary extended attributes; the kernel checks them;
 // - FUSE_SETXATTR_EXT: fuse_setxattr_in has all its 16 bytes;
 // - FUSE_ATOMIC_O_TRUNC: OPEN and CREATE may carry O_TRUNC;
-// - FUSE_DO_READDIRPLUS with READDIRPLUS_AUTO; no FUSE_DONT_MASK: the kernel applies the umask;
+// - FUSE_DO_READDIRPLUS with READDIRPLUS_AUTO;
+// - FUSE_DONT_MASK: the kernel does not apply the caller's umask but sends it along;
 // - no FUSE_WRITEBACK_CACHE, no FUSE_EXPORT_SUPPORT ("." and ".." are never looked up).
 
 struct InitChoice {

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/text.h"
 #include "base/time.h"
 #include "base/units.h"
 #include "device/block_info.h"
@@ -38,7 +39,7 @@ std::string ParentOf(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-Result<void> CheckSpace(const std::string& directory, int64_t bytes) {
+Result<void> CheckSpace(const std::string& directory, int64_t bytes, const std::string& option) {
   struct statvfs space {};
   if (::statvfs(directory.c_str(), &space) != 0) {
     return Fail(
@@ -51,9 +52,9 @@ Result<void> CheckSpace(const std::string& directory, int64_t bytes) {
   if (free_bytes >= static_cast<double>(bytes + kSpareBytes)) return {};
   return Fail(ErrorCode::kResourceExhausted,
               fmt::format("{} has {} free, the scratch file needs {} and {} to spare; free some "
-                          "space, make file_size smaller, or run elsewhere with --file DIR",
+                          "space, make file_size smaller, or run elsewhere with {} DIR",
                           directory, FormatBytes(static_cast<int64_t>(free_bytes)),
-                          FormatBytes(bytes), FormatBytes(kSpareBytes)));
+                          FormatBytes(bytes), FormatBytes(kSpareBytes), option));
 }
 
 int64_t SizeOf(int fd, const struct stat& st) {
@@ -83,36 +84,33 @@ BenchFile::~BenchFile() {
 Result<BenchFile> BenchFile::Open(const BenchFileOptions& options) {
   struct stat st {};
   if (::stat(options.path.c_str(), &st) != 0) {
-    if (errno == ENOENT) return OpenScratch(ParentOf(options.path), options);
-    return Fail(ErrorCode::kIo,
-                fmt::format("cannot use {}: {}", options.path, std::strerror(errno)), errno);
+    const int error = errno;
+    return Fail(
+        error == EIO ? ErrorCode::kIo : ErrorCode::kNotFound,
+        fmt::format("cannot run on {} ({}): {}; give a directory, in which a scratch file "
+                    "is made, or a file or block device that exists with {}",
+                    Quote(options.path), options.given_by, std::strerror(error), options.option),
+        error);
   }
   if (S_ISDIR(st.st_mode)) return OpenScratch(options.path, options);
   if (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) {
     return OpenExisting(options, S_ISBLK(st.st_mode));
   }
   return Fail(ErrorCode::kInvalidArgument,
-              fmt::format("cannot use {}: it is no directory, file or block device; give one of "
-                          "them with --file",
-                          options.path));
+              fmt::format("cannot run on {} ({}): it is no directory, file or block device; give "
+                          "one of them with {}",
+                          Quote(options.path), options.given_by, options.option));
 }
 
 Result<BenchFile> BenchFile::OpenScratch(const std::string& directory,
                                          const BenchFileOptions& options) {
-  if (::access(directory.c_str(), F_OK) != 0) {
-    return Fail(ErrorCode::kNotFound,
-                fmt::format("cannot make a scratch file in {}: {}; give an existing directory with "
-                            "--file DIR",
-                            directory, std::strerror(errno)),
-                errno);
-  }
   device::TargetOptions wanted;
   wanted.path = directory;
   wanted.size =
       options.bytes > 0 ? std::max(options.bytes, device::kMinTargetBytes) : kDefaultBenchFileBytes;
   wanted.size = std::max(wanted.size, options.least_bytes);
   wanted.size = (wanted.size + kSizeUnit - 1) / kSizeUnit * kSizeUnit;
-  if (auto enough = CheckSpace(directory, wanted.size); !enough) {
+  if (auto enough = CheckSpace(directory, wanted.size, options.option); !enough) {
     return tl::unexpected(std::move(enough.error()));
   }
   auto target = device::Target::Open(wanted);

@@ -16,9 +16,12 @@ namespace weir::app {
 inline constexpr int64_t kDefaultBenchFileBytes = int64_t{1} << 30;
 
 struct BenchFileOptions {
-  // A directory, or a file that does not exist: a scratch file is made there. A file or a block
-  // device that exists: that one is used, whole.
+  // A directory: a scratch file is made there. A file or a block device: that one is used, whole.
   std::string path;
+  // For messages: what `path` was given by, "--file" or what stands for it in a file, and the
+  // option that names another place.
+  std::string given_by = "--file";
+  std::string option = "--file";
   int64_t bytes = 0;  // of the scratch file, or what a file must have; 0 = default, or as it is
   int64_t least_bytes = 0;  // the largest request
   bool writes = false;      // the loads write
@@ -28,9 +31,9 @@ struct BenchFileOptions {
 class BenchFile {
  public:
   // A scratch file has no name, so that nothing is left behind however the process ends.
-  // Errors: kNotFound (directory); kInvalidArgument (too small, neither file nor directory nor
-  // block device); kFailedPrecondition (would write to what exists, without `overwrite`; in use);
-  // kResourceExhausted (space); kIo. Nothing has been written then.
+  // Errors: kNotFound (nothing is there, also behind a symbolic link); kInvalidArgument (too small,
+  // neither file nor directory nor block device); kFailedPrecondition (would write to what exists,
+  // without `overwrite`; in use); kResourceExhausted (space); kIo. Nothing has been written then.
   [[nodiscard]] static Result<BenchFile> Open(const BenchFileOptions& options);
 
   BenchFile(BenchFile&& other) noexcept;

@@ -76,15 +76,30 @@ TEST_F(BenchFileTest, LayingOutCanBeStopped) {
   EXPECT_EQ(laid_out.error().code, ErrorCode::kCancelled);
 }
 
-TEST_F(BenchFileTest, ANameThatIsNotThereMeansScratchBesideIt) {
+TEST_F(BenchFileTest, ANameThatIsNotThereIsRefused) {
+  std::filesystem::create_symlink(Path("nowhere"), Path("dangling"));
+  for (const char* name : {"new", "dangling"}) {
+    BenchFileOptions options;
+    options.path = Path(name);
+    options.bytes = 16 << 20;
+    const auto file = BenchFile::Open(options);
+    ASSERT_FALSE(file.has_value()) << name;
+    EXPECT_EQ(file.error().code, ErrorCode::kNotFound);
+    EXPECT_THAT(file.error().message, HasSubstr(options.path));
+    EXPECT_THAT(file.error().message, HasSubstr("--file"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(Path("new")));
+}
+
+TEST_F(BenchFileTest, SaysWhereTheNameCameFromAndWhichOptionGivesAnother) {
   BenchFileOptions options;
   options.path = Path("new");
-  options.bytes = 16 << 20;
-  options.writes = true;
-  auto file = BenchFile::Open(options);
-  ASSERT_TRUE(file.has_value()) << file.error().message;
-  EXPECT_TRUE(file->is_scratch());
-  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  options.given_by = "path of device \"d\"";
+  options.option = "--dir";
+  const auto file = BenchFile::Open(options);
+  ASSERT_FALSE(file.has_value());
+  EXPECT_THAT(file.error().message, HasSubstr("path of device \"d\""));
+  EXPECT_THAT(file.error().message, HasSubstr("--dir"));
 }
 
 TEST_F(BenchFileTest, AFileThatWasThereIsNotWrittenUnasked) {

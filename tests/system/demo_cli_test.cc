@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <string>
+#include <vector>
 
 #include "weir_process.h"
 
@@ -47,11 +48,29 @@ TEST_F(DemoCommand, CtrlCEndsIt) {
   EXPECT_TRUE(std::filesystem::is_empty(scratch()));
 }
 
-TEST_F(DemoCommand, BadUsageIsStatusTwo) {
-  EXPECT_EQ(RunWeir({"demo", "--dir", Path("no/such/place")}).status, 2);
-  EXPECT_EQ(RunWeir({"demo", "--dir", Write("file", "x")}).status, 2);
-  EXPECT_EQ(RunWeir({"demo", "--dir", scratch(), "--seconds-scale", "0"}).status, 2);
-  EXPECT_EQ(RunWeir({"demo", "--dir", scratch(), "--html", scratch()}).status, 2);
+TEST_F(DemoCommand, BadUsageIsStatusTwoAndSaysWhatToDo) {
+  struct Case {
+    std::vector<std::string> arguments;
+    std::string expected;
+  };
+  const std::string dangling = Path("dangling");
+  std::filesystem::create_symlink(Path("target"), dangling);
+  const std::vector<Case> cases = {
+      {{"demo", "--dir", Path("no/such/place")}, "--dir"},
+      {{"demo", "--dir", Path("nowhere")}, "No such file"},
+      {{"demo", "--dir", dangling}, "No such file"},
+      {{"demo", "--dir", ""}, "--dir"},
+      {{"demo", "--dir", Write("file", "x")}, "no directory"},
+      {{"demo", "--dir", scratch(), "--seconds-scale", "0"}, "--seconds-scale"},
+      {{"demo", "--dir", scratch(), "--html", scratch()}, "directory"},
+  };
+  for (const Case& c : cases) {
+    const WeirOutcome run = RunWeir(c.arguments);
+    EXPECT_EQ(run.status, 2) << ::testing::PrintToString(c.arguments) << "\n" << run.output;
+    EXPECT_THAT(run.output, HasSubstr(c.expected));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(scratch()));
+  EXPECT_FALSE(std::filesystem::exists(Path("target")));
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,7 @@
 #include "app/demo/scenarios.h"
 #include "app/demo/verdicts.h"
 #include "app/files.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "scenario/report.h"
 
@@ -77,13 +80,17 @@ class Demo {
 Result<void> Demo::Prepare() {
   BenchFileOptions file;
   file.path = options_.directory;
+  file.given_by = file.option = "--dir";
+  std::error_code ignored;
+  if (std::filesystem::exists(file.path, ignored) &&
+      !std::filesystem::is_directory(file.path, ignored)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("cannot run on {} (--dir): it is no directory; give one on the disk to "
+                            "be used",
+                            Quote(file.path)));
+  }
   auto opened = BenchFile::Open(file);
   if (!opened) return tl::unexpected(std::move(opened.error()));
-  if (!opened->is_scratch()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} is no directory; give one on the disk to be used with --dir",
-                            options_.directory));
-  }
   file_ = std::move(*opened);
   Print(
       fmt::format("Weir demo, about {:.0f} s, on a {}\n", 20 + 72 * scale_.seconds, file_->what()));

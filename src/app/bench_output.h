@@ -8,10 +8,6 @@
 
 namespace weir::app {
 
-// Checks before a long run that a report can be written there. An empty name and "-" are fine.
-// Errors: kIo.
-[[nodiscard]] Result<void> CheckWritable(const std::string& file);
-
 // What the caller got wrong, rather than the machine: exit status 2 instead of 1.
 [[nodiscard]] bool IsUsageError(ErrorCode code);
 

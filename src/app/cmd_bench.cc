@@ -18,6 +18,9 @@
 #include "app/bench_turns.h"
 #include "app/commands.h"
 #include "app/files.h"
+#include "app/option_checks.h"
+#include "app/report_files.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "scenario/report.h"
 #include "scenario/scenario.h"
@@ -33,7 +36,7 @@ constexpr int kUsage = 2;
 struct Arguments {
   std::string scenario;
   bool without_isolation = false;
-  std::string json, csv, html;
+  ReportFiles reports;
   std::string file;
   bool overwrite_file = false;
   std::string duration;
@@ -89,12 +92,25 @@ Result<int64_t> MaxPiece(const std::string& text) {
   return bytes;
 }
 
+std::vector<InputFile> InputsOf(const scenario::Scenario& scenario, const Arguments& arguments) {
+  std::vector<InputFile> inputs = {{"the scenario", arguments.scenario},
+                                   {"the file that the loads run on", scenario.file}};
+  for (const catalog::Device& device : scenario.config.devices) {
+    inputs.push_back({"the profile of device " + Quote(device.name), device.profile});
+    if (scenario.file.empty()) inputs.push_back({"the file that the loads run on", device.path});
+  }
+  return inputs;
+}
+
 // Where the loads run: as asked for, else beside what the scenario's device names, else here.
 Result<BenchFile> OpenFile(const scenario::Scenario& scenario, const Arguments& arguments) {
   BenchFileOptions options;
   options.path = scenario.file;
+  if (arguments.file.empty()) options.given_by = "file of [bench]";
   if (options.path.empty() && !scenario.config.devices.empty()) {
-    options.path = scenario.config.devices.front().path;
+    const catalog::Device& device = scenario.config.devices.front();
+    options.path = device.path;
+    options.given_by = "path of device " + Quote(device.name);
   }
   if (options.path.empty()) options.path = ".";
   options.bytes = scenario.file_size;
@@ -117,24 +133,6 @@ Result<Capacity> Prepare(const scenario::Scenario& scenario, BenchFile* file, St
   return FindCapacity(device, file->directory(), stop, [&](const device::CalibrateProgress& step) {
     progress.Show("quick calibration (no profile, no capacity_iops)", step.done);
   });
-}
-
-Result<void> WriteReports(const Arguments& arguments, const scenario::RunResult& result,
-                          const std::vector<scenario::Verdict>& verdicts) {
-  if (!arguments.json.empty()) {
-    auto written = WriteTextFile(arguments.json, scenario::ToJson(result, verdicts));
-    if (!written) return written;
-  }
-  if (!arguments.csv.empty()) {
-    if (auto written = WriteTextFile(arguments.csv, scenario::ToCsv(result)); !written)
-      return written;
-  }
-  if (!arguments.html.empty()) {
-    auto written =
-        WriteTextFile(arguments.html, scenario::ToHtml(result.title, {result}, {verdicts}));
-    if (!written) return written;
-  }
-  return {};
 }
 
 void Print(const std::string& text) {
@@ -196,8 +194,8 @@ int Compare(const Arguments& arguments, scenario::Scenario scenario, const Bench
       "(quartiles {:.2f} to {:.2f} %), depth {:.0f} op at the end\n",
       100 * RatioQuantile(*pairs, 0.5), pairs->size(), 100 * RatioQuantile(*pairs, 0.25),
       100 * RatioQuantile(*pairs, 0.75), pairs->back().depth));
-  if (arguments.json.empty()) return kHeld;
-  auto written = WriteTextFile(arguments.json, PairsJson(*pairs));
+  if (arguments.reports.json.empty()) return kHeld;
+  auto written = WriteTextFile(arguments.reports.json, PairsJson(*pairs));
   return written ? kHeld : Complain(written.error());
 }
 
@@ -206,11 +204,9 @@ int Bench(const Arguments& arguments) {
   std::vector<std::string> warnings;
   auto scenario = Load(arguments, &warnings);
   if (!scenario) return Complain(scenario.error());
-  for (const std::string& file : {arguments.json, arguments.csv, arguments.html}) {
-    if (auto ok = CheckWritable(file); !ok) {
-      Complain(ok.error());
-      return kUsage;
-    }
+  if (auto ok = CheckReports(arguments.reports, InputsOf(*scenario, arguments)); !ok) {
+    Complain(ok.error());
+    return kUsage;
   }
   auto piece = MaxPiece(arguments.max_piece);
   if (!piece) return Complain(piece.error());
@@ -229,8 +225,7 @@ int Bench(const Arguments& arguments) {
     return Compare(arguments, std::move(*scenario), *file, *capacity, *piece, &stop);
   }
 
-  // Reports on standard output are for programs: the table would be in their way.
-  const bool piped = arguments.json == "-" || arguments.csv == "-" || arguments.html == "-";
+  const bool piped = arguments.reports.Piped();
   const bool table = !arguments.quiet && !piped;
   const scenario::TableStyle style = TerminalStyle();
   RunOptions options;
@@ -256,7 +251,7 @@ int Bench(const Arguments& arguments) {
   if (outcome->stopped) {
     fmt::print(stderr, "weir bench: stopped after {}\n", FormatDuration(outcome->ran));
   }
-  if (auto written = WriteReports(arguments, outcome->result, verdicts); !written) {
+  if (auto written = WriteReports(arguments.reports, outcome->result, verdicts); !written) {
     return Complain(written.error());
   }
   return StatusOf(*outcome, verdicts, stop);
@@ -269,34 +264,40 @@ void AddBench(CLI::App* app, int* status) {
   CLI::App* command = app->add_subcommand(
       "bench", "Run a scenario's loads on a real file, in real time: who gets what, and why");
   command->add_option("FILE", arguments->scenario, "The scenario, as for weir sim")->required();
-  command->add_flag("--without-isolation", arguments->without_isolation,
-                    "The same load unscheduled, to compare; nothing is promised then");
-  command->add_option("--json", arguments->json,
-                      "Write all numbers as JSON to this file (-: stdout)");
-  command->add_option("--csv", arguments->csv,
-                      "Write a line for each group and second to this file (-: stdout)");
-  command->add_option("--html", arguments->html, "Write a page with charts to this file");
-  command->add_option("--file", arguments->file,
-                      "Where to run: a directory (a scratch file is made in it and goes away), or "
-                      "a file or block device to read");
+  CLI::Option* without =
+      command->add_flag("--without-isolation", arguments->without_isolation,
+                        "The same load unscheduled, to compare; nothing is promised then");
+  AddReportOptions(command, "second", &arguments->reports);
+  command
+      ->add_option("--file", arguments->file,
+                   "Where to run: a directory (a scratch file is made in it and goes away), or "
+                   "a file or block device to read")
+      ->check(NotEmpty());
   command->add_flag("--overwrite-file", arguments->overwrite_file,
                     "Let loads write to a file or block device that was there before");
-  command->add_option("--duration", arguments->duration,
-                      "Run for this long instead, as \"5s\" or \"2m\"");
+  command
+      ->add_option("--duration", arguments->duration,
+                   "Run for this long instead, as \"5s\" or \"2m\"")
+      ->check(NotEmpty());
   command->add_option("--seed", arguments->seed, "Another sequence of random offsets and sizes")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--max-piece", arguments->max_piece,
-                      "Send larger requests in pieces of this size, as \"64KiB\"");
+      ->check(Seed());
+  command
+      ->add_option("--max-piece", arguments->max_piece,
+                   "Send larger requests in pieces of this size, as \"64KiB\"")
+      ->check(NotEmpty());
   command
       ->add_option("--compare", arguments->compare,
                    "Instead: what isolation costs, from this many pairs of slices of a quarter "
                    "second, scheduled and unscheduled in turns")
-      ->check(CLI::Range(1, 10'000));
+      ->check(CLI::Range(1, 10'000))
+      ->excludes(without)
+      ->excludes("--csv")
+      ->excludes("--html");
   command->add_flag("-q,--quiet", arguments->quiet, "Only the summary and the verdicts");
   command->footer(
       "Exit status: 0 all promises held, 1 one was missed or requests failed, 2 bad usage or "
       "input,\n"
-      "130 after Ctrl-C.\n"
+      "130 after Ctrl-C, 143 after SIGTERM, 129 after a hang-up.\n"
       "Examples:\n"
       "  weir bench four-tenants.toml\n"
       "  weir bench four-tenants.toml --file /data --html four-tenants.html\n"

@@ -8,6 +8,8 @@
 #include "app/bench_output.h"
 #include "app/commands.h"
 #include "app/demo/demo.h"
+#include "app/files.h"
+#include "app/option_checks.h"
 
 namespace weir::app {
 
@@ -37,6 +39,7 @@ void AddDemo(CLI::App* app, int* status) {
   command->add_option("--dir", options->directory, "A directory on the disk to use")
       ->capture_default_str();
   command->add_option("--html", options->html, "Where to write the page with charts")
+      ->check(NotEmpty())
       ->capture_default_str();
   command
       ->add_option("--seconds-scale", options->seconds_scale,
@@ -49,7 +52,8 @@ void AddDemo(CLI::App* app, int* status) {
       ->capture_default_str();
   command->footer(
       "Makes a scratch file of 1 GiB without a name, which goes away with the process.\n"
-      "Exit status: 0 all promises held, 1 one was missed, 2 bad usage, 130 after Ctrl-C.");
+      "Exit status: 0 all promises held, 1 one was missed, 2 bad usage,\n"
+      "130 after Ctrl-C, 143 after SIGTERM, 129 after a hang-up.");
   command->callback([options, status] { *status = Demo(*options); });
 }
 

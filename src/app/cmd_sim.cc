@@ -8,6 +8,8 @@
 
 #include "app/commands.h"
 #include "app/files.h"
+#include "app/option_checks.h"
+#include "app/report_files.h"
 #include "scenario/report.h"
 #include "scenario/scenario.h"
 #include "sim/simulator.h"
@@ -19,29 +21,13 @@ struct SimArguments {
   std::string file;
   uint64_t seed = 0;
   bool has_seed = false;
-  std::string json, csv, html;
+  ReportFiles reports;
   bool quiet = false;
 };
 
 int Complain(const Error& error) {
   fmt::print(stderr, "weir sim: {}\n", error.message);
   return error.code == ErrorCode::kIo ? 1 : 2;
-}
-
-Result<void> WriteReports(const SimArguments& arguments, const scenario::RunResult& result,
-                          const std::vector<scenario::Verdict>& verdicts) {
-  if (!arguments.json.empty()) {
-    const Result<void> done = WriteTextFile(arguments.json, scenario::ToJson(result, verdicts));
-    if (!done) return done;
-  }
-  if (!arguments.csv.empty()) {
-    const Result<void> done = WriteTextFile(arguments.csv, scenario::ToCsv(result));
-    if (!done) return done;
-  }
-  if (!arguments.html.empty()) {
-    return WriteTextFile(arguments.html, scenario::ToHtml(result.title, {result}, {verdicts}));
-  }
-  return {};
 }
 
 int RunSim(const SimArguments& arguments) {
@@ -53,9 +39,13 @@ int RunSim(const SimArguments& arguments) {
   Result<scenario::Scenario> scenario = scenario::ParseScenario(*text, arguments.file);
   if (!scenario) return Complain(scenario.error());
   if (scenario->title.empty()) scenario->title = arguments.file;
+  if (const Result<void> ok = CheckReports(arguments.reports, {{"the scenario", arguments.file}});
+      !ok) {
+    Complain(ok.error());
+    return 2;
+  }
 
-  // Reports on standard output are for programs: the table would be in their way.
-  const bool piped = arguments.json == "-" || arguments.csv == "-" || arguments.html == "-";
+  const bool piped = arguments.reports.Piped();
   const bool table = !arguments.quiet && !piped;
   const scenario::TableStyle style = TerminalStyle();
   bool first = true;
@@ -73,7 +63,7 @@ int RunSim(const SimArguments& arguments) {
     fmt::print("{}", scenario::Summary(*result, verdicts, style));
     fmt::print("seed {}\n", seed);
   }
-  if (const Result<void> written = WriteReports(arguments, *result, verdicts); !written) {
+  if (const Result<void> written = WriteReports(arguments.reports, *result, verdicts); !written) {
     return Complain(written.error());
   }
   for (const scenario::Verdict& verdict : verdicts) {
@@ -90,17 +80,8 @@ void AddSim(CLI::App* app, int* status) {
   sim->add_option("FILE", arguments->file, "The scenario, as in docs/scenarios.md")->required();
   CLI::Option* seed = sim->add_option("--seed", arguments->seed,
                                       "Replaces the seed of the file; a seed replays any run");
-  seed->check([](const std::string& text) {
-    // Read as unsigned, "-1" and numbers beyond 64 bits would silently become another seed.
-    const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-    return digits && text.size() <= 18
-               ? std::string()
-               : "a seed is a whole number from 0 to 999999999999999999, not " + text;
-  });
-  sim->add_option("--json", arguments->json, "Write all numbers as JSON to this file (-: stdout)");
-  sim->add_option("--csv", arguments->csv,
-                  "Write a line for each group and interval to this file (-: stdout)");
-  sim->add_option("--html", arguments->html, "Write a page with charts to this file");
+  seed->check(Seed());
+  AddReportOptions(sim, "interval", &arguments->reports);
   sim->add_flag("-q,--quiet", arguments->quiet, "Only the summary and the verdicts");
   sim->footer(
       "Exit status: 0 all promises held, 1 one was missed, 2 bad usage or input.\n"

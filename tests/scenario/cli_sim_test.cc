@@ -117,10 +117,42 @@ TEST_F(SimCommand, JsonOnStandardOutputIsJustThat) {
   EXPECT_TRUE(nlohmann::json::accept(outcome.output));
 }
 
-TEST_F(SimCommand, AReportThatCannotBeWrittenIsAFailure) {
-  const Outcome outcome = Weir("sim -q " + Scenario("8000") + " --csv /nonexistent/r.csv");
+TEST_F(SimCommand, WhereAReportCannotBeWrittenIsFoundBeforeTheRun) {
+  const std::string file = Scenario("8000");
+  const std::string before = Read(file);
+  std::filesystem::create_symlink(file, Path("link.toml"));
+  struct Case {
+    std::string arguments;
+    const char* expected;
+  };
+  for (const Case& c :
+       {Case{"--csv /nonexistent/r.csv", "/nonexistent/r.csv"},
+        Case{"--json " + folder_.string(), "is a directory"},
+        Case{"--json " + file, "overwrite the scenario"},
+        Case{"--json " + Path("link.toml"), "overwrite the scenario"},
+        Case{"--json " + Path("r") + " --csv " + Path("./r"), "are one file"},
+        Case{"--json - --csv -", "are one file"}, Case{"--json ''", "--json: it is empty"}}) {
+    const Outcome outcome = Weir("sim " + file + " " + c.arguments);
+    EXPECT_EQ(outcome.status, 2) << c.arguments;
+    EXPECT_THAT(outcome.output, HasSubstr(c.expected));
+    EXPECT_THAT(outcome.output, Not(HasSubstr("simulated device"))) << "it ran: " << c.arguments;
+  }
+  EXPECT_EQ(Read(file), before);
+  EXPECT_FALSE(std::filesystem::exists(Path("r")));
+}
+
+TEST_F(SimCommand, AReportThatFailsInTheEndIsAFailure) {
+  const Outcome outcome = Weir("sim -q " + Scenario("8000") + " --csv /dev/full");
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.output, HasSubstr("/nonexistent/r.csv"));
+  EXPECT_THAT(outcome.output, HasSubstr("/dev/full"));
+}
+
+TEST_F(SimCommand, StandardOutputByAnyNameIsJustTheReport) {
+  const std::string run = "sim " + Scenario("8000") + " --json /dev/stdout";
+  const Outcome outcome = Weir(run);
+  EXPECT_TRUE(nlohmann::json::accept(outcome.output)) << outcome.output;
+  Weir(run + " > " + Path("out.json"));
+  EXPECT_TRUE(nlohmann::json::accept(Read(Path("out.json"))));
 }
 
 TEST_F(SimCommand, ASeedReplaysARun) {

@@ -218,6 +218,14 @@ TEST_F(BenchCommand, BadInputIsStatusTwoAndSaysWhatToDo) {
       Write("group.toml", SmallScenario("1s", "[[load]]\nname = \"x\"\ngroup = \"singel\"\n"));
   const std::string above = Write(
       "above.toml", SmallScenario("1s", "[[unit]]\nname = \"x\"\nmin_iops = 2\nmax_iops = 1\n"));
+  const std::string dangling = Path("dangling");
+  std::filesystem::create_symlink(Path("target"), dangling);
+  std::string places = SmallScenario("200ms");
+  places.replace(places.find("path = \".\""), 10, "path = \"/no/such/disk\"");
+  const std::string no_device = Write("device.toml", places);
+  places.replace(places.find("[bench]"), 7, "[bench]\nfile = \"/no/such/file\"");
+  const std::string no_file = Write("file.toml", places);
+  const std::string data = Write("data", "kept");
   const std::vector<Case> cases = {
       {{"bench", Path("missing.toml")}, {"missing.toml", "No such file"}},
       {{"bench", scratch()}, {scratch()}},
@@ -230,10 +238,26 @@ TEST_F(BenchCommand, BadInputIsStatusTwoAndSaysWhatToDo) {
       {{"bench", good, "--duration", "25h"}, {"--duration"}},
       {{"bench", good, "--max-piece", "1000"}, {"--max-piece", "4 KiB"}},
       {{"bench", good, "--file", Path("no/such/dir")}, {"no/such", "--file"}},
+      {{"bench", good, "--file", Path("nowhere")}, {"nowhere", "No such file", "--file"}},
+      {{"bench", good, "--file", dangling}, {"dangling", "No such file", "--file"}},
+      {{"bench", good, "--file", good + "/x"}, {"good.toml/x", "Not a directory", "--file"}},
+      {{"bench", no_device}, {"/no/such/disk", "path of device \"d\"", "--file"}},
+      {{"bench", no_file}, {"/no/such/file", "file of [bench]", "--file"}},
       {{"bench", good, "--file", "/dev/null"}, {"/dev/null"}},
       {{"bench", good, "--json", scratch()}, {scratch(), "directory"}},
       {{"bench", good, "--html", Path("no/such/page.html")}, {"page.html"}},
-      {{"bench", good, "--seed", "-4"}, {"--seed"}},
+      {{"bench", good, "--json", good}, {"--json", "overwrite the scenario"}},
+      {{"bench", good, "--file", data, "--html", data}, {"--html", "the loads run on"}},
+      {{"bench", good, "--json", Path("r"), "--csv", Path("r")}, {"--json", "--csv", "one file"}},
+      {{"bench", good, "--compare", "3", "--without-isolation"},
+       {"--compare", "--without-isolation"}},
+      {{"bench", good, "--compare", "3", "--csv", Path("r")}, {"--compare", "--csv"}},
+      {{"bench", good, "--compare", "3", "--html", Path("r")}, {"--compare", "--html"}},
+      {{"bench", good, "--file", ""}, {"--file", "empty"}},
+      {{"bench", good, "--json", ""}, {"--json", "empty"}},
+      {{"bench", good, "--duration", ""}, {"--duration", "empty"}},
+      {{"bench", good, "--max-piece", ""}, {"--max-piece", "empty"}},
+      {{"bench", good, "--seed", "-4"}, {"--seed", "not \"-4\""}},
       {{"bench", good, "--frobnicate"}, {"--frobnicate"}},
       {{"bench"}, {"FILE"}},
   };
@@ -243,6 +267,8 @@ TEST_F(BenchCommand, BadInputIsStatusTwoAndSaysWhatToDo) {
     for (const std::string& text : c.expected) EXPECT_THAT(run.output, HasSubstr(text));
   }
   EXPECT_TRUE(std::filesystem::is_empty(scratch()));
+  EXPECT_EQ(Read(data), "kept");
+  EXPECT_EQ(Read(good), SmallScenario("200ms"));
 }
 
 TEST_F(BenchCommand, TheExamplesRun) {

@@ -161,6 +161,16 @@ TEST_F(SimCommand, ASeedReplaysARun) {
   EXPECT_EQ(first, Weir("sim --seed 7 " + file + " --csv -").output);
 }
 
+TEST(Command, AnUnknownSubcommandIsNamedAndTheNearestOneSuggested) {
+  const Outcome outcome = Weir("bnech x.toml");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.output, HasSubstr("bnech"));
+  EXPECT_THAT(outcome.output, HasSubstr("\"bench\""));
+  EXPECT_EQ(Weir("help sim").output, Weir("sim --help").output);
+  EXPECT_EQ(Weir("help").output, Weir("--help").output);
+  EXPECT_EQ(Weir("help nothing").status, 2);
+}
+
 TEST(Command, HelpShowsExamplesAndVersion) {
   EXPECT_EQ(Weir("--help").status, 0);
   EXPECT_THAT(Weir("--help").output, HasSubstr("sim"));

@@ -184,7 +184,7 @@ void World::AfterRequest(int32_t load_index) {
   if (!Sending(load)) return;
   ++load.busy;
   if (IssueOne(&load, true)) return;
-  Schedule(ToNanos(now_ + kRetryAfterReject), EventKind::kThinkDone, load_index, nullptr);
+  Schedule(ToNanos(now_ + kRetryAfterFailure), EventKind::kThinkDone, load_index, nullptr);
 }
 
 // False if the group is gone or the predicted wait is too long.
@@ -286,17 +286,17 @@ void World::Handle(const Event& event) {
 void World::HandleCompletion(SimRequest* r) {
   scheduler_.Complete(&r->request, now_, options_.report_actual_cost ? r->true_cost : 0);
   for (const RequestHook& hook : on_complete_) hook(r->request);
-  GiveBack(r);
+  GiveBack(r, Duration(0));
 }
 
-// Its load goes on: with the next request, after thinking if it thinks.
-void World::GiveBack(SimRequest* r) {
+// Its load goes on: with the next request, after the pause, and after thinking if it thinks.
+void World::GiveBack(SimRequest* r, Duration pause) {
   const int32_t index = r->answered ? r->load : kNoLoad;
   Release(r);
   if (index == kNoLoad) return;
   Load& load = *loads_[static_cast<size_t>(index)];
   --load.busy;
-  if (load.spec.think.count() <= 0) {
+  if (load.spec.think.count() <= 0 && pause.count() <= 0) {
     AfterRequest(index);
     return;
   }
@@ -308,7 +308,8 @@ void World::GiveBack(SimRequest* r) {
   } else if (load.spec.think_spread > 0) {
     think *= 1 + load.spec.think_spread * (2 * random_.Uniform() - 1);
   }
-  Schedule(ToNanos(now_) + static_cast<int64_t>(think), EventKind::kThinkDone, index, nullptr);
+  Schedule(ToNanos(now_ + pause) + static_cast<int64_t>(think), EventKind::kThinkDone, index,
+           nullptr);
 }
 
 // --- Between the scheduler and the device
@@ -327,7 +328,8 @@ void World::Pump() {
 void World::Expire() {
   while (core::Request* request = scheduler_.PopExpired(now_)) {
     for (const RequestHook& hook : on_expire_) hook(*request);
-    GiveBack(static_cast<SimRequest*>(request->context));
+    // At once, a deadline shorter than the queue would make requests without end.
+    GiveBack(static_cast<SimRequest*>(request->context), kRetryAfterFailure);
   }
 }
 

@@ -50,8 +50,8 @@ struct LoadSpec {
   Duration burst_on{0}, burst_off{0};  // active, silent, active, ...; 0 = always active
   bool burst_random = false;           // exponential with these means
   Duration deadline{0};                // of each request; 0 = none
-  // Do not queue a request whose predicted wait reaches its deadline; it counts as rejected, and a
-  // closed loop tries again after kRetryAfterReject.
+  // Do not queue a request whose predicted wait reaches its deadline; it counts as rejected. Either
+  // way a closed loop tries again kRetryAfterFailure after a request that failed, and thinking.
   bool fail_fast = false;
 
   // What a request is: cost uniform in [cost, max(cost, cost_max)], bytes_per_op bytes for each op
@@ -65,7 +65,7 @@ struct LoadSpec {
   std::function<void(Random*, core::Request*)> shape;
 };
 
-inline constexpr Duration kRetryAfterReject = std::chrono::milliseconds(10);
+inline constexpr Duration kRetryAfterFailure = std::chrono::milliseconds(10);
 
 class World {
  public:
@@ -166,7 +166,7 @@ class World {
   void Refill(Load* load);
   bool IssueOne(Load* load, bool answered);
   void AfterRequest(int32_t load_index);
-  void GiveBack(SimRequest* request);
+  void GiveBack(SimRequest* request, Duration pause);
   [[nodiscard]] bool Sending(const Load& load) const;
   [[nodiscard]] int64_t BurstLength(const Load& load, Duration mean);
   [[nodiscard]] int64_t SeenAt(int64_t done) const;

@@ -98,6 +98,18 @@ TEST(World, LoadsStartStopAndBurstWhenTheySay) {
   }
 }
 
+// Sent again at once, requests with a deadline shorter than the queue would never let time pass.
+TEST(World, AClosedLoopWhoseRequestsExpireWaitsBeforeItTriesAgain) {
+  OneGroup w;
+  LoadSpec load = w.Load();
+  load.outstanding = 10;
+  load.deadline = Duration(1);
+  const World::LoadId id = w.world.AddLoad(load);
+  w.world.RunUntil(seconds(1));
+  EXPECT_GE(w.completed, 300);
+  EXPECT_LE(w.world.issued(id), static_cast<uint64_t>(w.completed) + 10 * 100);
+}
+
 TEST(World, StopLoadEndsIt) {
   OneGroup w;
   const World::LoadId id = w.world.AddLoad(w.Load());

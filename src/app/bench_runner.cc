@@ -127,6 +127,9 @@ Result<RunOutcome> Runner::Run() {
   if (options_.on_start) options_.on_start(outcome_.result, session_.priority());
   const Duration interval =
       IntervalLength(options_.interval, scenario_.duration, session_.nodes().size());
+  if (interval > options_.interval && !scenario_.expects.empty()) {
+    outcome_.result.warnings.push_back(scenario::LongIntervalWarning(interval));
+  }
   start_ = MonotonicNow() + kLeadIn;
   session_.Start(start_, start_ + scenario_.duration);
   if (!StopWaitingAt(Duration(0))) {

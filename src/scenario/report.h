@@ -67,6 +67,9 @@ struct Verdict {
 // a window without one, and a group that is not in the run, count as not held.
 [[nodiscard]] std::vector<Verdict> Judge(const Scenario& scenario, const RunResult& result);
 
+// For RunResult::warnings: long runs of many groups have intervals longer than a second.
+[[nodiscard]] std::string LongIntervalWarning(Duration length);
+
 // How a limit is called in tables: "MAX_IOPS(norm)", "MAX_IOPS(raw,read)", "MAX_BANDWIDTH",
 // "MAX_BANDWIDTH(write)".
 [[nodiscard]] std::string LimitName(Dimension dimension, Scope scope);

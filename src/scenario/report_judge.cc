@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/units.h"
 #include "scenario/report.h"
 #include "scenario/report_aggregate.h"
 #include "scenario/report_format.h"
@@ -165,6 +166,13 @@ Verdict JudgeEverySecond(const Expect& expect, const RunResult& result, const Wi
 }
 
 }  // namespace
+
+std::string LongIntervalWarning(Duration length) {
+  return fmt::format(
+      "the run is long for its number of groups: it is measured in intervals of {}, over which "
+      "promises for every second are judged; shorter windows hold nothing",
+      FormatDuration(length));
+}
 
 std::vector<Verdict> Judge(const Scenario& scenario, const RunResult& result) {
   std::vector<Verdict> verdicts;

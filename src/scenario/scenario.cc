@@ -157,8 +157,8 @@ Load ReadLoad(TableReader* reader, const Tree& tree, Duration duration) {
   load.rate = ReadArrivalRate(reader);
   load.start = reader->Time("start", Duration(0), kMaxRunTime, load.start);
   load.stop = reader->Time("stop", kTick, duration, load.stop);
-  load.burst_on = reader->Time("burst_on", kTick, kMaxRunTime, load.burst_on);
-  load.burst_off = reader->Time("burst_off", kTick, kMaxRunTime, load.burst_off);
+  load.burst_on = reader->Time("burst_on", kMinBurst, kMaxRunTime, load.burst_on);
+  load.burst_off = reader->Time("burst_off", kMinBurst, kMaxRunTime, load.burst_off);
   load.deadline = reader->Time("deadline", kTick, kMaxRunTime, load.deadline);
   reader->Finish();
   CheckLoadTimes(reader, load, duration);
@@ -258,13 +258,48 @@ void CheckExpectedGroups(TableReader* reader, const Expect& expect, const Tree& 
   }
 }
 
+constexpr Duration kSecond = std::chrono::seconds(1);
+
+Duration WholeSeconds(Duration time) { return time / kSecond * kSecond; }
+
+// The smallest window of whole seconds around the one that was written.
+std::string WiderWindow(const Expect& expect, Duration end, Duration duration) {
+  Duration from = WholeSeconds(expect.from);
+  if (expect.every_second) from = std::min(from, WholeSeconds(duration) - kSecond);
+  if (from.count() < 0) return "the run has none, remove every_second";
+  const Duration to = WholeSeconds(std::max(end, from + kSecond) + kSecond - Duration(1));
+  const std::string rest = to < duration ? fmt::format(", to = \"{}s\"", to / kSecond) : "";
+  return fmt::format("write for example from = \"{}s\"{}", from / kSecond, rest);
+}
+
+// What is measured are the seconds of the run, the last of which may be a shorter one; they belong
+// to the window if their middle does.
+void CheckSeconds(TableReader* reader, const Expect& expect, Duration end, Duration duration) {
+  if (!reader->ok()) return;
+  const std::string window =
+      fmt::format("the window ({} to {})", FormatDuration(expect.from), FormatDuration(end));
+  const std::string fix = WiderWindow(expect, end, duration);
+  if (expect.every_second && WholeSeconds(expect.from + kSecond - Duration(1)) + kSecond > end) {
+    reader->Reject("every_second", fmt::format("{} holds no whole second; {}", window, fix));
+    return;
+  }
+  for (Duration start = WholeSeconds(expect.from); start < end; start += kSecond) {
+    const Duration middle = start + (std::min(start + kSecond, duration) - start) / 2;
+    if (middle >= expect.from && middle < end) return;
+  }
+  reader->Reject(reader->Has("from") ? "from" : "to",
+                 fmt::format("{} is shorter than a second, and the run is measured by the second; "
+                             "{}",
+                             window, fix));
+}
+
 void CheckWindow(TableReader* reader, const Expect& expect, Duration duration) {
   const Duration end = expect.to.count() == 0 ? duration : expect.to;
   if (expect.from >= end) {
     reader->Reject("from",
                    fmt::format("it is not before the end of the window ({})", FormatDuration(end)));
-  } else if (expect.every_second && end - expect.from < std::chrono::seconds(1)) {
-    reader->Reject("every_second", "the window is shorter than a second");
+  } else {
+    CheckSeconds(reader, expect, end, duration);
   }
   if (!expect.has_min && !expect.has_max) {
     reader->RejectTable("min or max is missing; write what is expected");
@@ -320,6 +355,13 @@ SimDevice ReadSimDevice(TableReader* reader) {
   sim.slow_factor = reader->Number("slow_factor", 1, 1000, sim.slow_factor);
   sim.write_factor = reader->Number("write_factor", 0.01, 100, sim.write_factor);
   reader->Finish();
+  const double capacity = sim.parallelism / ToSeconds(sim.reference_time);
+  if (capacity > kMaxSimCapacity) {
+    reader->Reject(reader->Has("reference_time") ? "reference_time" : "parallelism",
+                   fmt::format("parallelism / reference_time is {:.3g} IOPS, more than the maximum "
+                               "of {:.0f}; make the requests longer or fewer at a time",
+                               capacity, kMaxSimCapacity));
+  }
   CheckPhase(reader, "stall_every", sim.stall_every, "stall_for", sim.stall_for);
   CheckPhase(reader, "slow_every", sim.slow_every, "slow_for", sim.slow_for);
   if (reader->Has("slow_every") && !reader->Has("slow_factor")) {

@@ -28,6 +28,8 @@ inline constexpr size_t kMaxSizes = 64;           // of one load
 inline constexpr int64_t kMinRequestBytes = 512;  // sizes are multiples of it
 inline constexpr int64_t kMaxRequestBytes = 64 * 1024 * 1024;
 inline constexpr double kMaxArrivalRate = 1e7;  // of one load, requests per second
+inline constexpr Duration kMinBurst = std::chrono::microseconds(100);  // on, and off
+inline constexpr double kMaxSimCapacity = 2e7;  // of the simulated device, normalised IOPS
 inline constexpr int64_t kMinFileSize = 1024 * 1024;
 
 struct SizeShare {

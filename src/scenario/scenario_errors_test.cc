@@ -188,6 +188,14 @@ stop = "5s"
 )",
             "s.toml:15: load \"l\": burst_on = \"1s\": burst_on and burst_off go together; write "
             "both"},
+        Row{"BurstTooShort", WEIR_LOAD R"(burst_on = "1ns"
+burst_off = "1s"
+)",
+            "s.toml:15: load \"l\": burst_on = \"1ns\": it must be between 100 us and 24 h"},
+        Row{"PauseTooShort", WEIR_LOAD R"(burst_on = "1s"
+burst_off = "99us"
+)",
+            "s.toml:16: load \"l\": burst_off = \"99us\": it must be between 100 us and 24 h"},
         Row{"DeadlineWithoutUnit", WEIR_LOAD R"(deadline = 10
 )",
             "s.toml:15: load \"l\": deadline = \"10\" is not a duration: it has no unit; write for "
@@ -328,7 +336,52 @@ from = "9.5s"
 every_second = true
 min = 1
 )",
-            "s.toml:18: expect 1: every_second = true: the window is shorter than a second"},
+            "s.toml:18: expect 1: every_second = true: the window (9.5 s to 10 s) holds no whole "
+            "second; write for example from = \"9s\""},
+        Row{"EverySecondBetweenTwo", WEIR_EXPECT R"(metric = "norm_iops"
+from = "2.6s"
+to = "3.9s"
+every_second = true
+min = 1
+)",
+            "s.toml:19: expect 1: every_second = true: the window (2.6 s to 3.9 s) holds no whole "
+            "second; write for example from = \"2s\", to = \"4s\""},
+        Row{"EverySecondOfARunWithoutOne",
+            "duration = \"700ms\"\n" WEIR_EXPECT R"(metric = "norm_iops"
+every_second = true
+min = 1
+)",
+            "s.toml:18: expect 1: every_second = true: the window (0 ns to 700 ms) holds no whole "
+            "second; the run has none, remove every_second"},
+        Row{"EverySecondOfAPartAtTheEnd",
+            "duration = \"3.5s\"\n" WEIR_EXPECT R"(metric = "norm_iops"
+from = "3s"
+every_second = true
+min = 1
+)",
+            "s.toml:19: expect 1: every_second = true: the window (3 s to 3.5 s) holds no whole "
+            "second; write for example from = \"2s\""},
+        Row{"WindowShorterThanASecond", WEIR_EXPECT R"(metric = "norm_iops"
+from = "2.1s"
+to = "2.4s"
+min = 1
+)",
+            "s.toml:17: expect 1: from = \"2.1s\": the window (2.1 s to 2.4 s) is shorter than a "
+            "second, and the run is measured by the second; write for example from = \"2s\", to = "
+            "\"3s\""},
+        Row{"WindowOfTheFirstMoments", WEIR_EXPECT R"(metric = "norm_iops"
+to = "100ms"
+min = 1
+)",
+            "s.toml:17: expect 1: to = \"100ms\": the window (0 ns to 100 ms) is shorter than a "
+            "second, and the run is measured by the second; write for example from = \"0s\", to = "
+            "\"1s\""},
+        Row{"WindowAtTheEnd", WEIR_EXPECT R"(metric = "norm_iops"
+from = "9.8s"
+min = 1
+)",
+            "s.toml:17: expect 1: from = \"9.8s\": the window (9.8 s to 10 s) is shorter than a "
+            "second, and the run is measured by the second; write for example from = \"9s\""},
         Row{"NegativeBound", WEIR_EXPECT R"(metric = "norm_iops"
 min = -1
 )",
@@ -342,6 +395,11 @@ INSTANTIATE_TEST_SUITE_P(
 parallelism = 0
 )",
             "s.toml:16: sim: parallelism = 0: it must be between 1 and 4096"},
+        Row{"TooFast", WEIR_LOAD R"([sim]
+reference_time = "1ns"
+)",
+            "s.toml:16: sim: reference_time = \"1ns\": parallelism / reference_time is 8e+09 IOPS, "
+            "more than the maximum of 20000000; make the requests longer or fewer at a time"},
         Row{"Noise", WEIR_LOAD R"([sim]
 noise = 2
 )",

@@ -271,6 +271,9 @@ Result<RunResult> Runner::Run() {
   if (const Result<void> built = BuildTree(); !built) return tl::unexpected(built.error());
   // Before the changes of the same time: those belong to the interval that begins.
   const Duration length = IntervalLength(scenario_.duration, groups_.size());
+  if (length > kSecond && !scenario_.expects.empty()) {
+    result_.warnings.push_back(scenario::LongIntervalWarning(length));
+  }
   for (Duration end = length; end < scenario_.duration; end += length) {
     world_.At(end, [this] { Sample(); });
   }

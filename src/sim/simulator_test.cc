@@ -177,6 +177,11 @@ TEST(Simulator, LongRunsOfManyGroupsGetLongerIntervals) {
   const scenario::RunResult run = RunText(text);
   EXPECT_EQ(run.intervals.size(), 125u);
   EXPECT_DOUBLE_EQ(run.intervals[0].length_s, 2);
+  EXPECT_TRUE(run.warnings.empty());
+  const scenario::RunResult judged =
+      RunText(text + "[[expect]]\nmetric = \"norm_iops\"\nevery_second = true\nmin = 0\n");
+  ASSERT_EQ(judged.warnings.size(), 1u);
+  EXPECT_THAT(judged.warnings[0], HasSubstr("intervals of 2 s"));
 }
 
 }  // namespace

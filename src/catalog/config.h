@@ -104,6 +104,9 @@ struct Match {
   std::string user;    // a login name
   int64_t uid = -1;    // -1: any
   int64_t pid = -1;    // a thread, or a process with all its threads; -1: any
+  // Not in a file: when `pid` started (field 22 of /proc/PID/stat), so that a later process with
+  // the same id is not meant; 0: any.
+  uint64_t pid_start = 0;
   int line = 0;
 };
 

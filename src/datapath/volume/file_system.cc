@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,6 +53,15 @@ std::string LinkText(const char* path) {
   std::array<char, 4096> text{};
   const ssize_t bytes = readlink(path, text.data(), text.size());
   return bytes < 0 ? std::string() : std::string(text.data(), static_cast<size_t>(bytes));
+}
+
+// Whether a descriptor that may be anybody's is of the file system `device`. Nothing that has to
+// ask a file system: one on this very volume would wait for this daemon, which is not ready.
+bool IsOn(int fd, dev_t device, uint64_t* inode) {
+  struct statx status {};
+  if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &status) != 0) return false;
+  *inode = status.stx_ino;
+  return makedev(status.stx_dev_major, status.stx_dev_minor) == device;
 }
 
 bool IsBelow(std::string_view path, std::string_view root) {
@@ -133,18 +144,15 @@ Result<void> FileSystem::Impl::Adopt() {
   }
   std::vector<int> owned;
   nodes.Recover([&](uint64_t node, const NodeIdentity& identity, int fd) {
-    struct stat status {};
-    if (fstat(fd, &status) != 0 || status.st_dev != root_status.st_dev ||
-        status.st_ino != identity.inode) {
-      return false;
-    }
+    uint64_t inode = 0;
+    if (!IsOn(fd, root_status.st_dev, &inode) || inode != identity.inode) return false;
     owned.push_back(fd);
     cache.Pin(node, std::make_shared<Fd>(fd));
     return true;
   });
   handles.Recover([&](const OpenFile& file) {
-    struct stat status {};
-    if (fstat(file.fd, &status) != 0 || status.st_dev != root_status.st_dev) return false;
+    uint64_t inode = 0;
+    if (!IsOn(file.fd, root_status.st_dev, &inode)) return false;
     owned.push_back(file.fd);
     owned.push_back(file.direct_fd);
     const bool writes = !file.directory && (file.flags & O_ACCMODE) != O_RDONLY;
@@ -188,10 +196,9 @@ void FileSystem::Impl::CloseOrphans(const std::vector<int>& owned) {
       const long fd = std::strtol(entry + 19, &end, 10);
       if (*end != '\0' || fd <= STDERR_FILENO || fd == list.get()) continue;
       if (std::binary_search(keep.begin(), keep.end(), static_cast<int>(fd))) continue;
-      struct stat status {};
-      if (fstat(static_cast<int>(fd), &status) != 0 || status.st_dev != root_status.st_dev)
-        continue;
-      if (IsBelow(LinkText(ProcPath(static_cast<int>(fd)).c_str()), root_path)) {
+      uint64_t inode = 0;
+      if (IsBelow(LinkText(ProcPath(static_cast<int>(fd)).c_str()), root_path) &&
+          IsOn(static_cast<int>(fd), root_status.st_dev, &inode)) {
         orphans.push_back(static_cast<int>(fd));
       }
     }

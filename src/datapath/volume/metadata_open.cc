@@ -102,7 +102,7 @@ Answer FileSystem::Impl::Open(const Request& request, std::span<std::byte> out) 
   if (node.type == S_IFLNK) return -ELOOP;
   if (node.type != S_IFREG) return -ENXIO;
   int error = 0;
-  const uint32_t truncate = MayWrite(in.flags) ? in.flags & O_TRUNC : 0;
+  const uint32_t truncate = in.flags & O_TRUNC;  // O_RDONLY truncates, too
   Fd fd = Reopen(node.get(), static_cast<int>(BackingFlags(in.flags) | truncate), &error);
   struct stat status {};
   if (!fd.valid()) return error;
@@ -170,8 +170,7 @@ int FileSystem::Impl::FinishCreate(const Request& request, Fd fd, uint64_t node,
   if (ref.type != S_IFREG) return -ESTALE;
   int error = 0;
   if (!fd.valid()) {
-    const uint32_t truncate = MayWrite(flags) ? flags & O_TRUNC : 0;
-    fd = Reopen(ref.get(), static_cast<int>(BackingFlags(flags) | truncate), &error);
+    fd = Reopen(ref.get(), static_cast<int>(BackingFlags(flags) | (flags & O_TRUNC)), &error);
     if (!fd.valid()) return error;
   }
   struct stat status {};

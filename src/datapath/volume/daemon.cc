@@ -29,6 +29,8 @@ constexpr int kEndSignal = SIGUSR2;
 // A successor gets again what is not finished by then.
 constexpr Duration kHandOverLimit = std::chrono::seconds(2);
 constexpr Duration kFinishLimit = std::chrono::seconds(8);
+// Where the search for the depth begins on a device that nobody measured. The search down is cheap.
+constexpr int64_t kFirstDepth = 64 * kOp;
 constexpr uint32_t kSpareOps = 128;  // the engine may keep some aside for other threads
 
 class Daemon {
@@ -78,6 +80,7 @@ Result<void> Daemon::MakeTransport() {
     control->private_fds[2].store(wake_fd);
   };
   options.wake = [this] { static_cast<void>(engine_->Post([] {})); };
+  options.on_tick = [this] { start_.control->depth.store(engine_->TotalStats().depth); };
   options.on_end = [] { kill(getpid(), kEndSignal); };
   const bool fast = start_.init.over_io_uring();
   if (fast) {
@@ -93,6 +96,9 @@ Result<void> Daemon::MakeTransport() {
 
 Result<void> Daemon::MakeEngine() {
   EngineOptions options = options_.engine;
+  core::DepthOptions& depth = options.scheduler.depth;
+  depth.initial = std::max({depth.initial, kFirstDepth, start_.control->depth.load()});
+  depth.max = std::max(depth.max, depth.initial);
   options.max_outstanding = transport_->slots()->size() + kSpareOps;
   options.max_files = 1;  // requests name descriptors
   options.thread_name = "weir-volume";

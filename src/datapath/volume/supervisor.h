@@ -29,6 +29,9 @@ struct SharedControl {
   std::atomic<int32_t> private_fds[kPrivate];
   // The generation that began to serve last, counted from 1.
   std::atomic<uint32_t> serving;
+  // The scheduler's bound on the cost in flight, as the daemon has found it: a successor need not
+  // search again. 0: none yet.
+  std::atomic<int64_t> depth;
 };
 inline constexpr size_t kControlBytes = 4096;
 static_assert(sizeof(SharedControl) <= kControlBytes);

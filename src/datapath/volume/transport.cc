@@ -17,6 +17,7 @@ namespace {
 
 // Of a round; more would let the disk run dry while they are looked at.
 constexpr int kMessagesARound = 4;
+constexpr Duration kTick = std::chrono::milliseconds(200);
 // What lies before a WRITE's data in a message.
 constexpr size_t kWriteHead = sizeof(fuse_in_header) + sizeof(fuse_write_in);
 static_assert(kWriteHead == 80);
@@ -84,8 +85,12 @@ void Transport::Complete(uint64_t token, const uring::Ring::Completion& completi
   }
 }
 
-bool Transport::Round(TimePoint /*now*/) {
+bool Transport::Round(TimePoint now) {
   if (data_ == nullptr || ended_) return false;
+  if (now >= next_tick_) {
+    next_tick_ = now + kTick;
+    if (options_.on_tick) options_.on_tick();
+  }
   const bool more = OwnRound();
   if (!poll_armed_ && HaveSpace()) {
     ring_->PreparePoll(device_, UserDataOf(Kind::kPoll));

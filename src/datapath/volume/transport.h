@@ -37,6 +37,8 @@ struct TransportOptions {
   std::function<void(int ring_fd, int wake_fd)> publish;
   // Makes the loop turn once more. Threads: any.
   std::function<void()> wake;
+  // Called now and then while requests flow. Threads: the owner.
+  std::function<void()> on_tick;
   // The kernel has ended the connection (unmounted, aborted). Threads: the owner.
   std::function<void()> on_end;
 };
@@ -111,6 +113,7 @@ class Transport : public uring::LoopExtension, public AnswerSink, public DataSin
   void TellAttribution(const Request& request);
 
   uint16_t plain_writer_ = 0;
+  TimePoint next_tick_{};
   bool reading_ = false;
   bool ended_ = false;
   bool poll_armed_ = false;

@@ -257,51 +257,68 @@ int Bench(const Arguments& arguments) {
   return StatusOf(*outcome, verdicts, stop);
 }
 
+void AddRunOptions(CLI::App* command, Arguments* arguments) {
+  command
+      ->add_option("--file", arguments->file,
+                   "Where to run: a directory, in which a scratch file without a name is made\n"
+                   "(1 GiB, or file_size of [bench]), or a file or block device to read; default:\n"
+                   "file of [bench], else path of the [[device]], else the working directory")
+      ->check(NotEmpty())
+      ->type_name("PATH");
+  command->add_flag("--overwrite-file", arguments->overwrite_file,
+                    "Let loads write to a file or block device that was there before;\n"
+                    "what is in it is lost");
+  command
+      ->add_option("--duration", arguments->duration,
+                   "Run for this long instead of the file's duration, as 5s or 2m")
+      ->check(NotEmpty())
+      ->type_name("TIME");
+  command
+      ->add_option("--seed", arguments->seed,
+                   "Of offsets, sizes and think times, instead of the file's (default 1)")
+      ->check(Seed())
+      ->type_name("N");
+  command
+      ->add_option("--max-piece", arguments->max_piece,
+                   "Send larger requests in pieces of this size, as 64KiB, a multiple of 4 KiB;\n"
+                   "default: whole")
+      ->check(NotEmpty())
+      ->type_name("SIZE");
+}
+
 }  // namespace
 
 void AddBench(CLI::App* app, int* status) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app->add_subcommand(
       "bench", "Run a scenario's loads on a real file, in real time: who gets what, and why");
-  command->add_option("FILE", arguments->scenario, "The scenario, as for weir sim")->required();
+  command->add_option("FILE", arguments->scenario, "The scenario, as in docs/scenarios.md")
+      ->required()
+      ->type_name("");
+  AddRunOptions(command, arguments.get());
+  AddReportOptions(command, "second", &arguments->reports);
+  command->add_flag("-q,--quiet", arguments->quiet, "Only the summary and the verdicts");
   CLI::Option* without =
       command->add_flag("--without-isolation", arguments->without_isolation,
                         "The same load unscheduled, to compare; nothing is promised then");
-  AddReportOptions(command, "second", &arguments->reports);
-  command
-      ->add_option("--file", arguments->file,
-                   "Where to run: a directory (a scratch file is made in it and goes away), or "
-                   "a file or block device to read")
-      ->check(NotEmpty());
-  command->add_flag("--overwrite-file", arguments->overwrite_file,
-                    "Let loads write to a file or block device that was there before");
-  command
-      ->add_option("--duration", arguments->duration,
-                   "Run for this long instead, as \"5s\" or \"2m\"")
-      ->check(NotEmpty());
-  command->add_option("--seed", arguments->seed, "Another sequence of random offsets and sizes")
-      ->check(Seed());
-  command
-      ->add_option("--max-piece", arguments->max_piece,
-                   "Send larger requests in pieces of this size, as \"64KiB\"")
-      ->check(NotEmpty());
   command
       ->add_option("--compare", arguments->compare,
-                   "Instead: what isolation costs, from this many pairs of slices of a quarter "
-                   "second, scheduled and unscheduled in turns")
-      ->check(CLI::Range(1, 10'000))
+                   "Instead: what isolation costs, from N (1 to 10000) pairs of slices of\n"
+                   "250 ms, scheduled and unscheduled in turns; only --json reports it")
+      ->check(Between(1, 10'000))
+      ->type_name("N")
       ->excludes(without)
       ->excludes("--csv")
       ->excludes("--html");
-  command->add_flag("-q,--quiet", arguments->quiet, "Only the summary and the verdicts");
   command->footer(
-      "Exit status: 0 all promises held, 1 one was missed or requests failed, 2 bad usage or "
-      "input,\n"
-      "130 after Ctrl-C, 143 after SIGTERM, 129 after a hang-up.\n"
+      "Exit status: 0 all promises held, 1 one was missed or something failed, 2 bad usage or\n"
+      "input; after a signal the summary of what ran is printed: 130 after Ctrl-C, 143 after\n"
+      "SIGTERM, 129 after a hang-up.\n"
       "Examples:\n"
-      "  weir bench four-tenants.toml\n"
-      "  weir bench four-tenants.toml --file /data --html four-tenants.html\n"
-      "  weir bench four-tenants.toml --without-isolation --duration 5s");
+      "  weir bench examples/four-tenants.toml\n"
+      "  weir bench examples/four-tenants.toml --file /data --html four-tenants.html\n"
+      "  weir bench examples/four-tenants.toml --without-isolation --duration 5s\n"
+      "  weir bench examples/four-tenants.toml --compare 40");
   command->callback([arguments, status] { *status = Bench(*arguments); });
 }
 

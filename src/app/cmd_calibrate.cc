@@ -1,5 +1,6 @@
 // `weir calibrate PATH`: measures a device and stores its profile.
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -12,6 +13,8 @@
 #include <string>
 
 #include "app/commands.h"
+#include "app/files.h"
+#include "app/option_checks.h"
 #include "base/monotonic_clock.h"
 #include "base/units.h"
 #include "device/block_info.h"
@@ -136,16 +139,22 @@ void PrintTable(const device::Profile& profile) {
              FormatOpsRate(profile.CapacityPerSecond()));
 }
 
-// Empty if a profile can be written to `output` as far as one can tell before measuring.
-std::string WhyNotWritable(const std::string& output) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (fs::is_directory(output, error)) return "it is a directory";
-  fs::path parent = fs::path(output).parent_path();
-  if (parent.empty()) parent = ".";
-  if (!fs::is_directory(parent, error)) return parent.string() + " is not a directory";
-  if (::access(parent.c_str(), W_OK) != 0) return parent.string() + " is not writable";
-  return "";
+// As far as one can tell before measuring.
+Result<void> CheckOutput(const Arguments& arguments) {
+  const std::string& output = arguments.output;
+  struct stat st {};
+  const auto refuse = [&](const char* why) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("cannot write the profile to {}: {}", output, why));
+  };
+  if (output == "-" ||
+      (::stat(output.c_str(), &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))) {
+    return refuse("it is no regular file; --json prints the profile as well");
+  }
+  if (IsSameFile(output, arguments.path)) {
+    return refuse("it is what is to be measured; give another name with --output");
+  }
+  return CheckWritable(output);
 }
 
 int Store(const device::Profile& profile, const Arguments& arguments) {
@@ -200,11 +209,7 @@ int Calibrate(const Arguments& arguments) {
     if (!size) return Complain(size.error(), kUsage);
     options.size = *size;
   }
-  if (const std::string why = WhyNotWritable(arguments.output); !why.empty()) {
-    return Complain({ErrorCode::kInvalidArgument,
-                     fmt::format("cannot write the profile to {}: {}", arguments.output, why)},
-                    kUsage);
-  }
+  if (const Result<void> ok = CheckOutput(arguments); !ok) return Complain(ok.error(), kUsage);
   const CancelOnSignal on_signal;
   ProgressBar bar;
   const Result<device::Profile> profile = device::Calibrate(
@@ -236,20 +241,40 @@ void AddCalibrate(CLI::App* app, int* status) {
       "Writes a scratch file that is gone afterwards, and a JSON profile for weir.toml.");
   command
       ->add_option("PATH", arguments->path,
-                   "A directory on the disk, or a block device (its contents are destroyed)")
-      ->required();
-  command->add_flag("--quick", arguments->quick, "10 seconds and fewer sizes instead of 2 minutes");
+                   "A directory on the disk (or a file: its directory), or a block device, whose\n"
+                   "contents are destroyed")
+      ->required()
+      ->type_name("");
+  command->add_flag("--quick", arguments->quick,
+                    "10 seconds and 5 sizes instead of 2 minutes and 10 sizes");
   command->add_option("--output", arguments->output, "Where to store the profile")
+      ->check(NotEmpty())
+      ->type_name("FILE")
       ->capture_default_str();
-  command->add_option("--size", arguments->size,
-                      "Size of the scratch file, as \"512MiB\" (default 1GiB, quick 256MiB, or "
-                      "half of the free space if that is less)");
-  CLI::Option* io_cost = command->add_flag("--io-cost-model", arguments->io_cost_model,
-                                           "Print a line for the kernel's io.cost.model as well");
-  command->add_flag("--json", arguments->json, "Print the profile instead of a table")
+  command
+      ->add_option("--size", arguments->size,
+                   "Of the scratch file, as 512MiB, at least 16MiB; default: 1GiB, with --quick\n"
+                   "256MiB, or half of the free space if that is less")
+      ->check(NotEmpty())
+      ->type_name("SIZE");
+  CLI::Option* io_cost =
+      command->add_flag("--io-cost-model", arguments->io_cost_model,
+                        "Also print a line for the kernel's io.cost.model (not with --json)");
+  command
+      ->add_flag("--json", arguments->json,
+                 "Print the profile instead of a table (not with --io-cost-model)")
       ->excludes(io_cost);
   command->add_flag("--i-know-this-destroys-data", arguments->destroy_data,
                     "Allow a block device, and overwrite what is on it");
+  command->footer(
+      "IOPS are operations per second, normalised ones in random reads of 16 KiB; MB/s are 10^6\n"
+      "bytes per second; latencies are in microseconds. docs/calibration.md tells the rest.\n"
+      "Exit status: 0 the profile was stored, 1 measuring or storing failed (a profile that was\n"
+      "there stays), 2 bad usage, 130 after Ctrl-C, 143 after SIGTERM, 129 after a hang-up.\n"
+      "Examples:\n"
+      "  weir calibrate /data --quick\n"
+      "  weir calibrate /data --output /etc/weir/data.json\n"
+      "  weir calibrate /dev/nvme1n1 --i-know-this-destroys-data");
   command->callback([arguments, status] { *status = Calibrate(*arguments); });
 }
 

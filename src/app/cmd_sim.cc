@@ -76,19 +76,25 @@ int RunSim(const SimArguments& arguments) {
 
 void AddSim(CLI::App* app, int* status) {
   auto arguments = std::make_shared<SimArguments>();
-  CLI::App* sim = app->add_subcommand("sim", "Run a scenario in virtual time and judge it");
-  sim->add_option("FILE", arguments->file, "The scenario, as in docs/scenarios.md")->required();
+  CLI::App* sim = app->add_subcommand(
+      "sim",
+      "Run a scenario in virtual time, in milliseconds and repeatably, and judge its promises");
+  sim->add_option("FILE", arguments->file, "The scenario, as in docs/scenarios.md")
+      ->required()
+      ->type_name("");
   CLI::Option* seed = sim->add_option("--seed", arguments->seed,
-                                      "Replaces the seed of the file; a seed replays any run");
-  seed->check(Seed());
+                                      "Of sizes, offsets, think times and noise, instead of the "
+                                      "file's (default 1);\na seed replays any run");
+  seed->check(Seed())->type_name("N");
   AddReportOptions(sim, "interval", &arguments->reports);
   sim->add_flag("-q,--quiet", arguments->quiet, "Only the summary and the verdicts");
   sim->footer(
-      "Exit status: 0 all promises held, 1 one was missed, 2 bad usage or input.\n"
+      "Exit status: 0 all promises held, 1 one was missed or a report could not be written,\n"
+      "2 bad usage or input.\n"
       "Examples:\n"
-      "  weir sim tests/scenario/oceanbase_tenants.toml\n"
-      "  weir sim four-tenants.toml --seed 7 --html four-tenants.html\n"
-      "  weir sim four-tenants.toml --json - | jq '.verdicts'");
+      "  weir sim examples/four-tenants.toml\n"
+      "  weir sim examples/four-tenants.toml --seed 7 --html four-tenants.html\n"
+      "  weir sim examples/four-tenants.toml --json - | jq '.verdicts'");
   sim->callback([arguments, seed, status] {
     arguments->has_seed = seed->count() > 0;
     *status = RunSim(*arguments);

@@ -30,4 +30,18 @@ inline CLI::Validator Seed() {
           ""};
 }
 
+// A number within low .. high; the range is for the help to say. Also refuses NaN.
+template <typename T>
+CLI::Validator Between(T low, T high) {
+  return {[low, high](const std::string& text) {
+            T value{};
+            if (CLI::detail::lexical_cast(text, value) && value >= low && value <= high) {
+              return std::string();
+            }
+            return Quote(text) + " is not a number from " + CLI::detail::to_string(low) + " to " +
+                   CLI::detail::to_string(high);
+          },
+          ""};
+}
+
 }  // namespace weir::app

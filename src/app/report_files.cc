@@ -36,15 +36,24 @@ bool ReportFiles::Piped() const {
 }
 
 void AddReportOptions(CLI::App* command, const char* interval, ReportFiles* files) {
-  command->add_option("--json", files->json, "Write all numbers as JSON to this file (-: stdout)")
-      ->check(NotEmpty());
   command
-      ->add_option(
-          "--csv", files->csv,
-          fmt::format("Write a line for each group and {} to this file (-: stdout)", interval))
-      ->check(NotEmpty());
-  command->add_option("--html", files->html, "Write a page with charts to this file (-: stdout)")
-      ->check(NotEmpty());
+      ->add_option("--json", files->json,
+                   "Write all numbers as JSON to this file (-: standard output);\n"
+                   "durations in nanoseconds, rates per second, shares from 0 to 1")
+      ->check(NotEmpty())
+      ->type_name("FILE");
+  command
+      ->add_option("--csv", files->csv,
+                   fmt::format("Write a line for each group and {} (-: standard output);\n"
+                               "the header names the units",
+                               interval))
+      ->check(NotEmpty())
+      ->type_name("FILE");
+  command
+      ->add_option("--html", files->html,
+                   "Write a self-contained page with charts (-: standard output)")
+      ->check(NotEmpty())
+      ->type_name("FILE");
 }
 
 Result<void> CheckReports(const ReportFiles& files, const std::vector<InputFile>& inputs) {

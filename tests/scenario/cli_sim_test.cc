@@ -171,12 +171,23 @@ TEST(Command, AnUnknownSubcommandIsNamedAndTheNearestOneSuggested) {
   EXPECT_EQ(Weir("help nothing").status, 2);
 }
 
-TEST(Command, HelpShowsExamplesAndVersion) {
-  EXPECT_EQ(Weir("--help").status, 0);
-  EXPECT_THAT(Weir("--help").output, HasSubstr("sim"));
-  const Outcome help = Weir("sim --help");
-  EXPECT_EQ(help.status, 0);
-  EXPECT_THAT(help.output, HasSubstr("Examples:"));
+TEST(Command, HelpTellsOptionsStatusesAndExamples) {
+  const Outcome all = Weir("--help");
+  EXPECT_EQ(all.status, 0);
+  EXPECT_THAT(all.output, HasSubstr("Exit status: 0"));
+  for (const std::string command : {"sim", "calibrate", "bench", "demo"}) {
+    EXPECT_THAT(all.output, HasSubstr("  " + command + " "));
+    const Outcome help = Weir(command + " --help");
+    EXPECT_EQ(help.status, 0);
+    for (const std::string& text : {"Usage: weir " + command, std::string("Exit status: 0"),
+                                    std::string("Examples:\n  weir " + command)}) {
+      EXPECT_THAT(help.output, HasSubstr(text)) << command;
+    }
+    if (command == "sim") continue;  // a signal just ends it
+    for (const char* status : {"130", "143", "129"}) {
+      EXPECT_THAT(help.output, HasSubstr(status)) << command;
+    }
+  }
   EXPECT_EQ(Weir("--version").output.rfind("weir ", 0), 0u);
 }
 

@@ -61,7 +61,10 @@ TEST_F(DemoCommand, BadUsageIsStatusTwoAndSaysWhatToDo) {
       {{"demo", "--dir", dangling}, "No such file"},
       {{"demo", "--dir", ""}, "--dir"},
       {{"demo", "--dir", Write("file", "x")}, "no directory"},
-      {{"demo", "--dir", scratch(), "--seconds-scale", "0"}, "--seconds-scale"},
+      {{"demo", "--dir", scratch(), "--seconds-scale", "0"}, "from 0.02 to 1"},
+      {{"demo", "--dir", scratch(), "--seconds-scale", "nan"}, "from 0.02 to 1"},
+      {{"demo", "--dir", scratch(), "--html", ""}, "empty"},
+      {{"demo", "--dir", scratch(), "--html", "-"}, "give the page a file name"},
       {{"demo", "--dir", scratch(), "--html", scratch()}, "directory"},
   };
   for (const Case& c : cases) {

@@ -87,6 +87,7 @@ inline std::string Names(std::initializer_list<std::string_view> names) {
 class FakeKernel {
  public:
   explicit FakeKernel(FileSystem* files) : files_(files) {}
+  [[nodiscard]] FileSystem* files() const { return files_; }
 
   Caller caller{};
   bool resend_next = false;  // the next request has been delivered before

@@ -42,6 +42,10 @@ inline constexpr std::string_view kUnmatched = "unmatched";
 // The line of each key that was written in the file, for messages.
 using KeyLines = std::map<std::string, int, std::less<>>;
 
+// What any disk serves, as for profiles.
+inline constexpr int64_t kMinCapacity = kOp;  // 1/65536 normalised op per second
+inline constexpr int64_t kMaxCapacity = 20'000'000 * kOp;
+
 struct Device {
   std::string name;
   std::string path;         // a directory, a file or a block device

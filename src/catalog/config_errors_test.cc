@@ -181,10 +181,8 @@ max_iops = "16G"
 name = "u"
 max_iops = 1e300
 )",
-            "weir.toml:3: unit \"u\": max_iops = "
-            "\"1000000000000000052504760255204420248704468581108159154915854115...\" is not an "
-            "operation rate: the number has too many digits; write for example \"5000\", \"1.5k\" "
-            "or \"unlimited\""},
+            "weir.toml:3: unit \"u\": max_iops = 1e+300: the number is too large, it has more "
+            "than 18 digits"},
         Row{"BandwidthBeyondMaximum", R"([[unit]]
 name = "u"
 max_bandwidth = "2000TB/s"
@@ -257,6 +255,24 @@ capacity_iops = "unlimited"
 )",
             "weir.toml:3: device \"d\": capacity_iops = \"unlimited\": it must be the rate that "
             "the device serves; remove it to use the profile's"},
+        Row{"CapacityOfNoDisk", R"([[device]]
+name = "d"
+capacity_iops = 0.01
+)",
+            "weir.toml:3: device \"d\": capacity_iops = 0.01: no disk serves that; write what it "
+            "does, between 1/s and 20,000,000/s, or remove it to use the profile's"},
+        Row{"CapacityOfManyDisks", R"([[device]]
+name = "d"
+capacity_iops = 30_000_000
+)",
+            "weir.toml:3: device \"d\": capacity_iops = 30000000: no disk serves that; write what "
+            "it does, between 1/s and 20,000,000/s, or remove it to use the profile's"},
+        Row{"RateOfNothing", R"([[unit]]
+name = "u"
+max_iops = 1e-30
+)",
+            "weir.toml:3: unit \"u\": max_iops = 1e-30: the number is too small, it has more "
+            "than 9 digits after the point"},
         Row{"PercentAboveHundred", WEIR_PLAN R"(min_iops = 101
 )",
             "weir.toml:9: directive \"a\" of plan \"p\": min_iops = \"101\": it is a percentage of "

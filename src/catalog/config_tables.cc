@@ -39,6 +39,12 @@ Device ReadDevice(TableReader* reader) {
   if (reader->Has("capacity_iops") && (device.capacity == 0 || device.capacity == kUnlimited)) {
     reader->Reject("capacity_iops",
                    "it must be the rate that the device serves; remove it to use the profile's");
+  } else if (reader->Has("capacity_iops") &&
+             (device.capacity < kMinCapacity || device.capacity > kMaxCapacity)) {
+    reader->Reject("capacity_iops",
+                   fmt::format("no disk serves that; write what it does, between {} and {}, or "
+                               "remove it to use the profile's",
+                               FormatOpsRate(kMinCapacity), FormatOpsRate(kMaxCapacity)));
   }
   device.fixed_depth = ReadDepth(reader);
   reader->Finish();

@@ -204,6 +204,15 @@ Result<std::string> ScalarText(const TomlValue& value) {
       if (!std::isfinite(value.real)) {
         return Fail(ErrorCode::kInvalidArgument, "it is not a finite number");
       }
+      // Above every maximum; its digits would fill the message.
+      if (std::abs(value.real) >= 1e18) {
+        return Fail(ErrorCode::kInvalidArgument,
+                    "the number is too large, it has more than 18 digits");
+      }
+      if (value.real != 0 && std::abs(value.real) < 1e-9) {
+        return Fail(ErrorCode::kInvalidArgument,
+                    "the number is too small, it has more than 9 digits after the point");
+      }
       return Digits(value.real);
     default:
       return Fail(ErrorCode::kInvalidArgument, "it must be a number or a text in quotes");

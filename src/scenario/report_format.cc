@@ -97,6 +97,13 @@ std::string FormatLatency(Duration d) {
   return Significant(ns / 1e9, 3) + " s";
 }
 
+std::string FormatUse(double rate, double capacity) {
+  const double times = rate / capacity;
+  const std::string of = FormatCount(capacity);
+  return times < 10 ? fmt::format("{:.1f} % of {}", 100 * times, of)
+                    : fmt::format("{} times {}", FormatCount(std::round(times)), of);
+}
+
 std::string FormatPercent(double share) {
   if (share <= 0) return "0 %";
   if (share < 0.005) return "<1 %";

@@ -19,6 +19,8 @@ namespace weir::scenario {
 [[nodiscard]] std::string FormatLatency(Duration d);
 // Whole percent of a share: "93 %". Shares that are not 0 or 1 are never shown as 0 or 100.
 [[nodiscard]] std::string FormatPercent(double share);
+// "98.3 % of 10,000"; "98 times 100" when the capacity is nowhere near. Requires: capacity > 0.
+[[nodiscard]] std::string FormatUse(double rate, double capacity);
 // Seconds without trailing zeros: "12", "12.5".
 [[nodiscard]] std::string FormatSeconds(double seconds);
 

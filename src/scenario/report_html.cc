@@ -342,9 +342,8 @@ std::string RunSection(const RunResult& result, const std::vector<RunResult>& re
   if (with_title) html += "<h2>" + EscapeHtml(result.title) + "</h2>";
   html += "<p class=\"where\">" + EscapeHtml(result.where);
   if (result.capacity > 0) {
-    html += fmt::format(" &middot; capacity {} norm op/s &middot; used on average {:.1f} %",
-                        FormatCount(std::round(result.capacity)),
-                        100 * device.norm_iops / result.capacity);
+    html += fmt::format(" &middot; used on average {} norm op/s (its capacity)",
+                        FormatUse(device.norm_iops, result.capacity));
   }
   html += result.isolated ? "</p>\n" : " &middot; <b>without isolation</b></p>\n";
   for (const std::string& warning : result.warnings) {

@@ -168,8 +168,7 @@ std::string MoreRows(const std::vector<int>& rows) {
 std::string DeviceLoad(const RunResult& result, double norm_iops) {
   std::string text = "device " + FormatCount(std::round(norm_iops)) + " norm op/s";
   if (result.capacity > 0) {
-    text += fmt::format(", {:.1f} % of {}", 100 * norm_iops / result.capacity,
-                        FormatCount(std::round(result.capacity)));
+    text += ", " + FormatUse(norm_iops, result.capacity);
   }
   return text;
 }
@@ -207,7 +206,7 @@ std::string TableHeader(const RunResult& result, const TableStyle& style) {
       fmt::format("{}{}{}\n", Ansi(style, kBold), Printable(result.title), Ansi(style, kReset));
   text += "on " + Printable(result.where);
   if (result.capacity > 0) {
-    text += fmt::format(", {} norm IOPS", FormatCount(std::round(result.capacity)));
+    text += fmt::format(", {} norm IOPS", FormatCount(result.capacity));
   }
   text += result.isolated ? "\n" : ", WITHOUT isolation\n";
   for (const std::string& warning : result.warnings) {

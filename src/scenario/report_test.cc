@@ -247,6 +247,9 @@ TEST(Format, NumbersReadWell) {
   EXPECT_EQ(FormatLatency(std::chrono::seconds(75)), "75 s");
   EXPECT_EQ(FormatPercent(0.999), "99 %");
   EXPECT_EQ(FormatPercent(0.001), "<1 %");
+  EXPECT_EQ(FormatUse(9'832, 10'000), "98.3 % of 10,000");
+  EXPECT_EQ(FormatUse(9'829, 1), "9,829 times 1");
+  EXPECT_EQ(FormatUse(17, 17.7), "96.0 % of 17.7");
   EXPECT_EQ(FormatSeconds(12.5), "12.5");
   EXPECT_EQ(FitLeft("abcdefgh", 5), "ab…gh");
   EXPECT_EQ(FitRight("ab", 4), "  ab");

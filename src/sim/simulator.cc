@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "base/text.h"
 #include "core/cost_model.h"
 #include "scenario/sample.h"
 #include "sim/world.h"
@@ -268,6 +269,13 @@ Result<RunResult> Runner::Run() {
   result_.title = scenario_.title;
   result_.where = fmt::format("simulated device: {} at a time", scenario_.sim.parallelism);
   result_.capacity = static_cast<double>(CapacityOf(scenario_)) / static_cast<double>(kOp);
+  for (const catalog::Device& device : config_.devices) {
+    if (device.profile.empty()) continue;
+    result_.warnings.push_back(
+        fmt::format("the profile of device {} is not used: the simulated device is that of [sim], "
+                    "on which a request costs its bytes over 16 KiB",
+                    Quote(device.name)));
+  }
   if (const Result<void> built = BuildTree(); !built) return tl::unexpected(built.error());
   // Before the changes of the same time: those belong to the interval that begins.
   const Duration length = IntervalLength(scenario_.duration, groups_.size());

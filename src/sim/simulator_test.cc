@@ -129,6 +129,17 @@ TEST(Simulator, WarnsAboutReservationsBeyondTheDevice) {
   ASSERT_EQ(run.warnings.size(), 1u);
 }
 
+TEST(Simulator, SaysThatAProfileIsNotUsed) {
+  const scenario::RunResult run = RunText(std::string(kTwoUnits) + R"(
+    [[device]]
+    name = "disk"
+    path = "/data"
+    profile = "/no/such/profile.json"
+  )");
+  ASSERT_EQ(run.warnings.size(), 1u);
+  EXPECT_THAT(run.warnings[0], HasSubstr("profile of device \"disk\" is not used"));
+}
+
 TEST(Simulator, RefusesWhatALimitWouldHoldBackBeyondItsDeadline) {
   const scenario::RunResult run = RunText(R"(
     duration = "10s"

@@ -50,12 +50,12 @@ HandleTable::HandleTable(std::span<std::byte> region, uint32_t max_open)
 }
 
 OpenFile HandleTable::Contents(const Entry& entry) {
-  return OpenFile{.fd = entry.fd.load(std::memory_order_relaxed),
-                  .direct_fd = entry.direct_fd.load(std::memory_order_relaxed),
-                  .node = entry.node.load(std::memory_order_relaxed),
-                  .flags = entry.flags.load(std::memory_order_relaxed),
-                  .answer_flags = entry.answer_flags.load(std::memory_order_relaxed),
-                  .directory = entry.directory.load(std::memory_order_relaxed) != 0};
+  return OpenFile{.fd = entry.fd.load(std::memory_order_acquire),
+                  .direct_fd = entry.direct_fd.load(std::memory_order_acquire),
+                  .node = entry.node.load(std::memory_order_acquire),
+                  .flags = entry.flags.load(std::memory_order_acquire),
+                  .answer_flags = entry.answer_flags.load(std::memory_order_acquire),
+                  .directory = entry.directory.load(std::memory_order_acquire) != 0};
 }
 
 void HandleTable::Recover(const std::function<bool(const OpenFile&)>& open) {
@@ -110,8 +110,8 @@ std::optional<OpenFile> HandleTable::Find(uint64_t handle) const {
   const uint64_t word = Word(GenerationOf(handle), kOpen);
   if (entry == nullptr || entry->word.load(std::memory_order_acquire) != word) return std::nullopt;
   const OpenFile file = Contents(*entry);
-  // Closed and opened as another in between: then what was read may be a mixture.
-  std::atomic_thread_fence(std::memory_order_acquire);
+  // Closed and opened as another in between: then what was read may be a mixture. (Its loads
+  // acquire, so this one comes after them.)
   if (entry->word.load(std::memory_order_relaxed) != word) return std::nullopt;
   return file;
 }

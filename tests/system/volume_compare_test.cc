@@ -4,13 +4,16 @@
 // WEIR_COMPARE_DIRS="MOUNT PLAIN": on these two (empty) directories, say of `weir volume`.
 // WEIR_COMPARE_SEED, WEIR_COMPARE_OPERATIONS: to repeat a failure, or for longer.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
+#include <vector>
 
 #include "volume_compare_mount.h"
 #include "volume_compare_ops.h"
@@ -70,6 +73,58 @@ TEST_F(VolumeCompareTest, KillingTheDaemonShowsNoDifference) {
   Comparer comparer(base_ / "mount", base_ / "plain", seed);
   EXPECT_EQ(comparer.Run(operations), "");
   EXPECT_GT(mount_->replaced(), 10u);
+}
+
+// Several programs at once, each in a directory of its own; the daemon is killed under them.
+TEST_F(VolumeCompareTest, SeveralProgramsAtOnceShowNoDifference) {
+  if (!Mount(std::chrono::milliseconds(10))) return;
+  constexpr int kPrograms = 4;
+  const auto operations = static_cast<int>(FromEnvironment("WEIR_COMPARE_OPERATIONS", 3000));
+  const uint64_t seed = FromEnvironment("WEIR_COMPARE_SEED", 100);
+  std::vector<pid_t> programs;
+  for (int i = 0; i < kPrograms; ++i) {
+    const std::string name = "p" + std::to_string(i);
+    for (const char* side : {"mount", "plain"})
+      std::filesystem::create_directory(base_ / side / name);
+    programs.push_back(fork());
+    if (programs.back() == 0) {
+      Comparer comparer(base_ / "mount" / name, base_ / "plain" / name,
+                        seed + static_cast<uint64_t>(i));
+      const std::string difference = comparer.Run(operations);
+      if (!difference.empty()) std::fprintf(stderr, "%s\n", difference.c_str());
+      _exit(difference.empty() ? 0 : 1);
+    }
+  }
+  for (const pid_t program : programs) {
+    int status = -1;
+    waitpid(program, &status, 0);
+    EXPECT_EQ(status, 0) << "see the difference above";
+  }
+  EXPECT_GT(mount_->replaced(), 10u);
+}
+
+// Far more entries than one answer holds, and than the caches of descriptors do.
+TEST_F(VolumeCompareTest, ADirectoryOf100000EntriesIsListedWithItsAttributes) {
+  if (!Mount(std::chrono::microseconds(0))) return;
+  constexpr int kEntries = 100'000;
+  const std::filesystem::path directory = base_ / "mount" / "large";
+  std::filesystem::create_directory(base_ / "backing" / "large");
+  const std::string prefix = base_ / "backing" / "large" / "entry-";
+  for (int i = 0; i < kEntries; ++i) {
+    ASSERT_EQ(mknod((prefix + std::to_string(i)).c_str(), S_IFREG | 0644, 0), 0);
+  }
+  std::vector<bool> seen(kEntries);
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    struct stat status {};
+    ASSERT_EQ(lstat(entry.path().c_str(), &status), 0);
+    const std::string name = entry.path().filename();
+    const size_t number = std::stoul(name.substr(name.find('-') + 1));
+    EXPECT_FALSE(seen[number]) << name << " is listed twice";
+    seen[number] = true;
+    ++count;
+  }
+  EXPECT_EQ(count, kEntries);
 }
 
 TEST(VolumeCompareDirectories, RandomOperationsShowNoDifference) {

@@ -25,22 +25,30 @@ Result<Capacity> FromProfile(const device::Profile& profile, std::string source)
 
 }  // namespace
 
+Result<std::optional<Capacity>> ConfiguredCapacity(const catalog::Device* device) {
+  if (device == nullptr) return std::optional<Capacity>();
+  const double configured = static_cast<double>(device->capacity) / static_cast<double>(kOp);
+  if (device->profile.empty()) {
+    if (configured <= 0) return std::optional<Capacity>();
+    return Capacity{configured, core::CostModel(), 0, "capacity_iops"};
+  }
+  auto profile = device::ReadProfile(device->profile);
+  if (!profile) return tl::unexpected(std::move(profile.error()));
+  auto capacity = FromProfile(*profile, "profile " + device->profile);
+  if (!capacity) return tl::unexpected(std::move(capacity.error()));
+  if (configured > 0) {
+    capacity->iops = configured;
+    capacity->source = "capacity_iops, costs from profile " + device->profile;
+  }
+  return std::move(*capacity);
+}
+
 Result<Capacity> FindCapacity(
     const catalog::Device* device, const std::string& directory, StopSignal* stop,
     const std::function<void(const device::CalibrateProgress&)>& on_progress) {
-  const double configured =
-      device == nullptr ? 0 : static_cast<double>(device->capacity) / static_cast<double>(kOp);
-  if (device != nullptr && !device->profile.empty()) {
-    auto profile = device::ReadProfile(device->profile);
-    if (!profile) return tl::unexpected(std::move(profile.error()));
-    auto capacity = FromProfile(*profile, "profile " + device->profile);
-    if (capacity && configured > 0) {
-      capacity->iops = configured;
-      capacity->source = "capacity_iops, costs from profile " + device->profile;
-    }
-    return capacity;
-  }
-  if (configured > 0) return Capacity{configured, core::CostModel(), 0, "capacity_iops"};
+  auto configured = ConfiguredCapacity(device);
+  if (!configured) return tl::unexpected(std::move(configured.error()));
+  if (*configured) return std::move(**configured);
 
   device::CalibrateOptions options;
   options.path = directory;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "app/bench_signal.h"
@@ -19,6 +20,10 @@ struct Capacity {
   int64_t saturation_depth = 0;  // cost in flight that 16 KiB reads need, 1/65536 op; 0 = unknown
   std::string source;  // "profile nvme.json", "capacity_iops", "quick calibration just now"
 };
+
+// What the configuration tells, without measuring: nothing if that is nothing. As FindCapacity; to
+// find a profile that cannot be used before a long preparation.
+[[nodiscard]] Result<std::optional<Capacity>> ConfiguredCapacity(const catalog::Device* device);
 
 // `device` may be null (none is configured). Order: its profile (capacity_iops above it), its
 // capacity_iops with costs by size, else a quick calibration (10 s) in `directory`. Errors: those

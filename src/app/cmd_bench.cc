@@ -121,6 +121,11 @@ Result<BenchFile> OpenFile(const scenario::Scenario& scenario, const Arguments& 
 }
 
 Result<Capacity> Prepare(const scenario::Scenario& scenario, BenchFile* file, StopSignal* stop) {
+  const catalog::Device* device =
+      scenario.config.devices.empty() ? nullptr : &scenario.config.devices.front();
+  if (auto usable = ConfiguredCapacity(device); !usable) {
+    return tl::unexpected(std::move(usable.error()));
+  }
   ProgressLine progress;
   auto laid_out = file->LayOut([&](int64_t done, int64_t all) {
     progress.Show("writing the " + file->what(),
@@ -128,8 +133,6 @@ Result<Capacity> Prepare(const scenario::Scenario& scenario, BenchFile* file, St
     return !stop->Poll();
   });
   if (!laid_out) return tl::unexpected(std::move(laid_out.error()));
-  const catalog::Device* device =
-      scenario.config.devices.empty() ? nullptr : &scenario.config.devices.front();
   return FindCapacity(device, file->directory(), stop, [&](const device::CalibrateProgress& step) {
     progress.Show("quick calibration (no profile, no capacity_iops)", step.done);
   });

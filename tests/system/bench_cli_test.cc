@@ -271,6 +271,28 @@ TEST_F(BenchCommand, BadInputIsStatusTwoAndSaysWhatToDo) {
   EXPECT_EQ(Read(good), SmallScenario("200ms"));
 }
 
+// A profile that would strangle the disk, or let everything pass, is found before anything is
+// written.
+TEST_F(BenchCommand, AnImplausibleProfileIsRefused) {
+  std::string text = SmallScenario("200ms");
+  const std::string capacity = "capacity_iops = 20_000";
+  text.replace(text.find(capacity), capacity.size(), "profile = \"" + Path("p.json") + "\"");
+  const std::string file = Write("s.toml", text);
+  const WeirOutcome missing = RunWeir({"bench", file, "--file", scratch()});
+  EXPECT_EQ(missing.status, 2) << missing.output;
+  EXPECT_THAT(missing.output, HasSubstr("p.json"));
+  for (const char* iops : {"2", "1e9"}) {
+    const std::string profile =
+        Write("p.json", std::string("{\"weir_profile\": 1, \"capacity_iops\": ") + iops +
+                            ", \"curve\": {\"read\": {\"random\": [[16384, 100000]]}}}");
+    const WeirOutcome run = RunWeir({"bench", file, "--file", scratch()});
+    EXPECT_EQ(run.status, 2) << run.output;
+    EXPECT_THAT(run.output, HasSubstr("implausible"));
+    EXPECT_THAT(run.output, HasSubstr(profile));
+    EXPECT_THAT(run.output, Not(HasSubstr("writing the")));
+  }
+}
+
 TEST_F(BenchCommand, TheExamplesRun) {
   for (const auto& entry : std::filesystem::directory_iterator(WEIR_EXAMPLES)) {
     if (entry.path().extension() != ".toml") continue;

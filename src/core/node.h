@@ -9,6 +9,7 @@
 #include "base/histogram.h"
 #include "core/bucket.h"
 #include "core/heap.h"
+#include "core/line_arena.h"
 #include "core/request.h"
 
 namespace weir::core {
@@ -92,6 +93,9 @@ struct ChildHeaps {
   int64_t last_open[2] = {0, 0};  // clock when the direction was last open down to here
 };
 
+// By dimension and direction.
+using ServedCounters = std::array<std::array<int64_t, kDirections>, kDimensions>;
+
 struct PhaseCount {
   int64_t norm = 0;
   uint64_t requests = 0;
@@ -106,7 +110,7 @@ struct LeafHistograms {
 struct NodeDetails {
   int64_t blocked_since[2] = {0, 0};
   std::array<int64_t, kDimensions * kScopes> blocked_ns{};
-  std::array<std::array<int64_t, kDirections>, kDimensions> departed{};
+  ServedCounters departed{};
   uint64_t cancelled = 0, expired = 0, throttle_timeouts = 0;
   uint32_t index = 0;
   uint32_t generation = 0;
@@ -115,8 +119,11 @@ struct NodeDetails {
   ResourceParams params;
 };
 
-// Seven cache lines in the order in which a dispatch touches them: at ten thousand groups it costs
-// what the lines and pages cost that it misses.
+// The lines of a node that a read touches: the first. A write touches all.
+inline constexpr size_t kLinesOfRead = 5;
+
+// Seven cache lines. At ten thousand groups a dispatch costs what the lines and pages cost that it
+// misses.
 struct alignas(64) Node {
   // Line 0: who can be served, and the place in the weighted order.
   Node* parent = nullptr;
@@ -146,29 +153,50 @@ struct alignas(64) Node {
 
   // Line 2.
   Reservation norm_reservation;
-  std::unique_ptr<Bucket[]> buckets;  // one for each bit of bucket_mask, in its order
-  std::unique_ptr<std::array<Reservation, 2>> other_reservations;  // raw, bytes
+  Bucket* buckets = nullptr;  // one for each bit of bucket_mask, in its order
+  std::unique_ptr<LeafHistograms> histograms;
 
-  // Lines 3 and 4, as a leaf: reads, writes.
+  // Line 3: the requests of a leaf.
   RequestFifo reads;
   uint64_t completed = 0;
-  std::unique_ptr<LeafHistograms> histograms;
-  RequestFifo writes;
   uint32_t in_flight = 0;
   uint16_t reads_in_a_row = 0;   // passed while writes waited
   uint16_t writes_in_a_row = 0;  // and the reverse
-  std::unique_ptr<NodeDetails> details = std::make_unique<NodeDetails>();
 
-  // Lines 5 and 6: counters.
-  std::array<std::array<int64_t, kDirections>, kDimensions> served{};
+  // Line 4: counters, with those of reads.
+  std::array<int64_t, kDimensions> served_reads{};
+  std::array<PhaseCount, 2> by_promise{};  // reservation, weight
   int64_t asleep_since = 0;
+
+  // Line 5: the writes of a leaf, and what is seldom touched.
+  RequestFifo writes;
+  std::unique_ptr<NodeDetails> details = std::make_unique<NodeDetails>();
+  std::unique_ptr<std::array<Reservation, 2>> other_reservations;  // raw, bytes
+
+  // Line 6: counters, with those of writes.
+  std::array<int64_t, kDimensions> served_writes{};
+  std::array<PhaseCount, 2> by_chance{};  // leftover, expedited
   int64_t unused = 0;
-  std::array<PhaseCount, kPhases> by_phase{};
 
   [[nodiscard]] GroupId id() const { return GroupId{details->index, details->generation}; }
   [[nodiscard]] RequestFifo& Fifo(int d) { return d == 0 ? reads : writes; }
   [[nodiscard]] const RequestFifo& Fifo(int d) const { return d == 0 ? reads : writes; }
   [[nodiscard]] RequestFifo& Fifo(Direction d) { return Fifo(static_cast<int>(d)); }
+  // By dimension.
+  [[nodiscard]] std::array<int64_t, kDimensions>& Served(int d) {
+    return d == 0 ? served_reads : served_writes;
+  }
+  [[nodiscard]] const std::array<int64_t, kDimensions>& Served(int d) const {
+    return d == 0 ? served_reads : served_writes;
+  }
+  [[nodiscard]] PhaseCount& CountOf(Phase phase) {
+    const auto i = static_cast<size_t>(phase);
+    return i < 2 ? by_promise[i] : by_chance[i - 2];
+  }
+  [[nodiscard]] const PhaseCount& CountOf(Phase phase) const {
+    const auto i = static_cast<size_t>(phase);
+    return i < 2 ? by_promise[i] : by_chance[i - 2];
+  }
   [[nodiscard]] Reservation& ReservationOf(int k) {
     return k == 0 ? norm_reservation : (*other_reservations)[static_cast<size_t>(k - 1)];
   }
@@ -180,6 +208,15 @@ struct alignas(64) Node {
     return buckets[static_cast<size_t>(__builtin_popcount(bucket_mask & ((1u << i) - 1)))];
   }
 };
-static_assert(sizeof(Node) == 7 * 64);
+static_assert(sizeof(Node) == 7 * kLineBytes);
+
+// Adds what `node` served to *to, or takes it off.
+inline void AddServed(ServedCounters* to, const Node& node, int sign = 1) {
+  for (int d = 0; d < kDirections; ++d) {
+    for (size_t k = 0; k < kDimensions; ++k) {
+      (*to)[k][static_cast<size_t>(d)] += sign * node.Served(d)[k];
+    }
+  }
+}
 
 }  // namespace weir::core

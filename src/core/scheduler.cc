@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/scheduler_ahead.h"
 #include "core/scheduler_order.h"
 
 namespace weir::core {
@@ -106,18 +107,9 @@ Request* Scheduler::Dispatch(TimePoint now) {
   }
   s.ChargePath(request, path, t);
   s.Started(request, due_only, t);
+  PrefetchBehindNext(s.root);
   return request;
 }
-
-namespace {
-
-// All lines that charging will touch, at once: one by one they would be waited for in turn.
-void PrefetchLines(Node* node) {
-  const auto* line = reinterpret_cast<const char*>(node);
-  for (size_t at = 64; at < sizeof(Node); at += 64) __builtin_prefetch(line + at, 1);
-}
-
-}  // namespace
 
 Node* Scheduler::Impl::Descend(bool due_only, int64_t now, Path* path) {
   Node* node = root;
@@ -129,7 +121,7 @@ Node* Scheduler::Impl::Descend(bool due_only, int64_t now, Path* path) {
     Phase phase = Phase::kWeight;
     Node* child = PickChild(node, clock, mask, due_only && level == 0, &phase);
     if (child == nullptr) return nullptr;
-    PrefetchLines(child);
+    PrefetchLines(child, 1, kLinesOfRead);
     path->phase[level] = phase;
     path->clock[level] = clock;
     ++level;
@@ -187,12 +179,12 @@ Node* Scheduler::Impl::PickChild(Node* parent, int64_t clock, uint8_t mask, bool
 Direction Scheduler::Impl::ChooseDirection(Node* leaf, uint8_t mask, int64_t now) {
   if (mask == kReadBit) {
     leaf->writes_in_a_row = 0;
-    if (leaf->writes.size != 0) ++leaf->reads_in_a_row;
+    if ((leaf->queued & kWriteBit) != 0) ++leaf->reads_in_a_row;
     return Direction::kRead;
   }
   if (mask == kWriteBit) {
     leaf->reads_in_a_row = 0;
-    if (leaf->reads.size != 0) ++leaf->writes_in_a_row;
+    if ((leaf->queued & kReadBit) != 0) ++leaf->writes_in_a_row;
     return Direction::kWrite;
   }
   const bool aged = now - ToNanos(leaf->writes.head->enqueued_at) > kWriteAge;
@@ -237,12 +229,13 @@ void Scheduler::Impl::ChargePath(Request* request, const Path& path, int64_t now
   const int d = static_cast<int>(request->direction);
   int level = path.length;
   for (Node* node = request->leaf_;; node = node->parent) {
-    node->served[0][d] += request->cost;
-    node->served[1][d] += request->raw;
-    node->served[2][d] += request->bytes;
+    std::array<int64_t, kDimensions>& served = node->Served(d);
+    served[0] += request->cost;
+    served[1] += request->raw;
+    served[2] += request->bytes;
     if (node->bucket_mask != 0) ChargeLimits(node, *request, now);
     const Phase phase = level > 0 ? path.phase[level - 1] : request->phase;
-    PhaseCount& count = node->by_phase[static_cast<size_t>(phase)];
+    PhaseCount& count = node->CountOf(phase);
     ++count.requests;
     count.norm += request->cost;
     if (level == 0) break;  // the root
@@ -252,6 +245,7 @@ void Scheduler::Impl::ChargePath(Request* request, const Path& path, int64_t now
     const uint8_t available = node->queued & static_cast<uint8_t>(~node->blocked);
     if (available == 0 && node->available != 0) node->asleep_since = now;
     Reorder(node, available, path.clock[level]);
+    if (node->leaf) PrefetchNextOf(*node->parent->heaps);
   }
   root->available = root->queued & static_cast<uint8_t>(~root->blocked);
 }
@@ -382,7 +376,7 @@ void Scheduler::Impl::CorrectCost(Request* request, int64_t delta, int64_t now) 
   const int64_t size = delta < 0 ? -delta : delta;
   int64_t clock = ClockOf(request->leaf_->parent, now);
   for (Node* node = request->leaf_; node != nullptr; node = node->parent) {
-    node->served[0][d] += delta;
+    node->Served(d)[0] += delta;
     for (unsigned mask = node->bucket_mask & kBucketsOf[d] & 0b111; mask != 0; mask &= mask - 1) {
       Bucket& bucket = node->BucketAt(__builtin_ctz(mask));
       if (delta > 0) {

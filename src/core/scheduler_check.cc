@@ -46,15 +46,14 @@ void Scheduler::Impl::CheckNode(const Node& node, int64_t now) const {
     return;
   }
   uint8_t queued = 0;
-  std::array<std::array<int64_t, kDirections>, kDimensions> served = node.details->departed;
+  ServedCounters served = node.details->departed;
+  AddServed(&served, node, -1);
   size_t weighted[2] = {0, 0}, leftover[2] = {0, 0};
   for (const Node* child : node.details->children) {
     WEIR_CHECK(child->parent == &node && child->level == node.level + 1);
     CheckNode(*child, now);
     queued |= child->available;
-    for (size_t k = 0; k < kDimensions; ++k) {
-      for (size_t d = 0; d < kDirections; ++d) served[k][d] += child->served[k][d];
-    }
+    AddServed(&served, *child);
     for (int d = 0; d < 2; ++d) {
       const bool in = (child->available >> d & 1) != 0;
       weighted[d] += in && child->weight != 0 ? 1 : 0;
@@ -81,7 +80,7 @@ void Scheduler::Impl::CheckNode(const Node& node, int64_t now) const {
     }
   }
   WEIR_CHECK(queued == node.queued);
-  WEIR_CHECK(served == node.served);
+  WEIR_CHECK(served == ServedCounters{});  // what left + the children - own
   for (int d = 0; d < 2; ++d) {
     WEIR_CHECK(weighted[d] == node.heaps->weighted[d].size());
     WEIR_CHECK(leftover[d] == node.heaps->leftover[d].size());

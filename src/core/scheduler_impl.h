@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "core/deadline_heap.h"
+#include "core/line_arena.h"
 #include "core/node.h"
 #include "core/scheduler.h"
 
@@ -40,11 +41,14 @@ inline constexpr uint16_t kBucketsOf[2] = {0b101101101, 0b110110110};
 
 struct Scheduler::Impl {
   explicit Impl(const SchedulerOptions& options);
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   // --- Names (scheduler_tree.cc).
   [[nodiscard]] Node* Find(GroupId id) const {
     if (id.index >= nodes.size()) return nullptr;
-    Node* node = nodes[id.index].get();
+    Node* node = nodes[id.index];
     return node != nullptr && generations[id.index] == id.generation && !node->removed ? node
                                                                                        : nullptr;
   }
@@ -148,7 +152,7 @@ struct Scheduler::Impl {
   void ApplyParams(Node* node, const ResourceParams& params, int64_t now);
   void SetReservation(Node* node, int k, int64_t rate, int64_t now);
   void SetLimit(Node* node, int bucket, int64_t rate, int64_t burst, int64_t now);
-  static void ResizeBuckets(Node* node, uint16_t mask);
+  void ResizeBuckets(Node* node, uint16_t mask);
   void SetWeight(Node* node, int64_t weight);
   void MakeParent(Node* node);
   void Attach(Node* node, Node* parent);
@@ -159,7 +163,9 @@ struct Scheduler::Impl {
 
   SchedulerOptions options;
   DepthController depth;
-  std::vector<std::unique_ptr<Node>> nodes;
+  LineArena node_memory;
+  LineArena bucket_memory;
+  std::vector<Node*> nodes;  // by index; nullptr = free
   std::vector<uint32_t> free_nodes;
   std::vector<uint32_t> generations;
   Node* root = nullptr;

@@ -33,12 +33,13 @@ Result<GroupStats> Scheduler::Stats(GroupId group, TimePoint now) const {
   const Node* node = impl_->Find(group);
   if (node == nullptr) return Fail(ErrorCode::kNotFound, "stats: no such group");
   GroupStats stats;
-  stats.served = node->served;
+  AddServed(&stats.served, *node);
   if (!node->leaf) stats.departed = node->details->departed;
   for (size_t i = 0; i < kPhases; ++i) {
-    stats.requests_by_phase[i] = node->by_phase[i].requests;
-    stats.norm_by_phase[i] = node->by_phase[i].norm;
-    stats.requests += node->by_phase[i].requests;
+    const PhaseCount& count = node->CountOf(static_cast<Phase>(i));
+    stats.requests_by_phase[i] = count.requests;
+    stats.norm_by_phase[i] = count.norm;
+    stats.requests += count.requests;
   }
   AddBelow(*node, &stats);
   for (int i = 0; i < kDimensions * kScopes; ++i) {

@@ -1,5 +1,6 @@
 // Changes of the tree and of its parameters, while it runs.
 #include <algorithm>
+#include <memory>
 #include <string>
 
 #include "core/scheduler_order.h"
@@ -7,13 +8,6 @@
 namespace weir::core {
 
 namespace {
-
-void AddCounters(std::array<std::array<int64_t, kDirections>, kDimensions>* to,
-                 const std::array<std::array<int64_t, kDirections>, kDimensions>& what, int sign) {
-  for (size_t k = 0; k < kDimensions; ++k) {
-    for (size_t d = 0; d < kDirections; ++d) (*to)[k][d] += sign * what[k][d];
-  }
-}
 
 int64_t ClampRate(int64_t rate) { return std::min(rate, kMaxRate); }
 
@@ -36,6 +30,10 @@ bool IsBelowOrSame(const Node* node, const Node* ancestor) {
   return false;
 }
 
+size_t BucketLines(uint16_t mask) {
+  return static_cast<size_t>(__builtin_popcount(mask)) * (sizeof(Bucket) / kLineBytes);
+}
+
 bool HasQueued(const Node& node) { return node.reads.size + node.writes.size != 0; }
 
 void TakeAll(Node* leaf, std::vector<Request*>* out) {
@@ -55,18 +53,24 @@ Scheduler::Impl::Impl(const SchedulerOptions& o) : options(o), depth(o.depth) {
   UpdateHold();
 }
 
+Scheduler::Impl::~Impl() {
+  for (Node* node : nodes) {
+    if (node != nullptr) std::destroy_at(node);
+  }
+}
+
 Node* Scheduler::Impl::NewNode() {
   uint32_t index = static_cast<uint32_t>(nodes.size());
   if (free_nodes.empty()) {
-    nodes.push_back(std::make_unique<Node>());
+    nodes.push_back(nullptr);
     generations.push_back(0);
     free_nodes.reserve(nodes.capacity());
   } else {
     index = free_nodes.back();
     free_nodes.pop_back();
-    nodes[index] = std::make_unique<Node>();
   }
-  Node* node = nodes[index].get();
+  Node* node = ::new (node_memory.Take(sizeof(Node) / kLineBytes)) Node;
+  nodes[index] = node;
   node->details->index = index;
   node->details->generation = ++generations[index];
   ++live_nodes;
@@ -90,7 +94,10 @@ void Scheduler::Impl::FreeIfUnused(Node* node) {
     --parent->details->pins;
     --live_nodes;
     free_nodes.push_back(node->details->index);
-    nodes[node->details->index].reset();
+    nodes[node->details->index] = nullptr;
+    ResizeBuckets(node, 0);
+    std::destroy_at(node);
+    node_memory.GiveBack(node, sizeof(Node) / kLineBytes);
     node = parent;
   }
 }
@@ -99,7 +106,7 @@ void Scheduler::Impl::MakeParent(Node* node) {
   if (node->heaps == nullptr) node->heaps = std::make_unique<ChildHeaps>();
   if (!node->leaf) return;
   node->leaf = false;
-  node->details->departed = node->served;
+  AddServed(&node->details->departed, *node);
 }
 
 // Links `node`, which nothing knows of yet or which Detach took out, below `parent`.
@@ -179,7 +186,7 @@ Result<void> Scheduler::RemoveGroup(GroupId group, TimePoint now, std::vector<Re
   }
   node->removed = true;
   Node* parent = node->parent;
-  AddCounters(&parent->details->departed, node->served, 1);
+  AddServed(&parent->details->departed, *node);
   ++parent->details->pins;
   if (parent->details->children.empty() && parent != s.root) {
     parent->leaf = true;
@@ -229,7 +236,7 @@ Result<void> Scheduler::MoveGroup(GroupId group, GroupId new_parent, TimePoint n
   const int64_t old_clock = s.ClockOf(from, t);
   const int64_t lead = WrapDiff(node->start, Impl::VirtualTimeOf(node));
   s.Detach(node, t);
-  AddCounters(&from->details->departed, node->served, 1);
+  AddServed(&from->details->departed, *node);
   if (from->details->children.empty() && from != s.root) {
     from->leaf = true;
     from->details->departed = {};
@@ -238,7 +245,7 @@ Result<void> Scheduler::MoveGroup(GroupId group, GroupId new_parent, TimePoint n
     }
   }
   s.Attach(node, to);
-  AddCounters(&to->details->departed, node->served, -1);
+  AddServed(&to->details->departed, *node, -1);
   // Lag and lead are kept in the coordinates of the new parent.
   const int64_t shift = s.ClockOf(to, t) - old_clock;
   for (int k = 0; k < kDimensions; ++k) {
@@ -379,15 +386,17 @@ void Scheduler::Impl::SetReservation(Node* node, int k, int64_t rate, int64_t no
 
 // Buckets are packed: one for each bit of bucket_mask.
 void Scheduler::Impl::ResizeBuckets(Node* node, uint16_t mask) {
-  const int count = __builtin_popcount(mask);
-  std::unique_ptr<Bucket[]> packed = count == 0 ? nullptr : std::make_unique<Bucket[]>(count);
-  size_t to = 0;
-  for (int i = 0; i < kDimensions * kScopes; ++i) {
-    if ((mask >> i & 1) == 0) continue;
-    if ((node->bucket_mask >> i & 1) != 0) packed[to] = node->BucketAt(i);
-    ++to;
+  Bucket* packed = nullptr;
+  if (mask != 0) {
+    packed = static_cast<Bucket*>(bucket_memory.Take(BucketLines(mask)));
+    Bucket* to = packed;
+    for (int i = 0; i < kDimensions * kScopes; ++i) {
+      if ((mask >> i & 1) == 0) continue;
+      ::new (to++) Bucket((node->bucket_mask >> i & 1) != 0 ? node->BucketAt(i) : Bucket{});
+    }
   }
-  node->buckets = std::move(packed);
+  if (node->bucket_mask != 0) bucket_memory.GiveBack(node->buckets, BucketLines(node->bucket_mask));
+  node->buckets = packed;
   node->bucket_mask = mask;
 }
 

@@ -375,6 +375,8 @@ void Scheduler::Impl::CorrectCost(Request* request, int64_t delta, int64_t now) 
   const int d = static_cast<int>(request->direction);
   const int64_t size = delta < 0 ? -delta : delta;
   int64_t clock = ClockOf(request->leaf_->parent, now);
+  // It got children meanwhile, none of which served this.
+  if (!request->leaf_->leaf) request->leaf_->details->departed[0][static_cast<size_t>(d)] += delta;
   for (Node* node = request->leaf_; node != nullptr; node = node->parent) {
     node->Served(d)[0] += delta;
     for (unsigned mask = node->bucket_mask & kBucketsOf[d] & 0b111; mask != 0; mask &= mask - 1) {
@@ -446,6 +448,13 @@ Request* Scheduler::Impl::DispatchExpedited(int64_t now, bool in_headroom) {
   if (leaf->removed) {  // nobody left to charge
     Started(request, in_headroom, now);
     return request;
+  }
+  if (!leaf->leaf) {  // it got children meanwhile, none of which serves this
+    ServedCounters& departed = leaf->details->departed;
+    const auto d = static_cast<size_t>(request->direction);
+    departed[0][d] += request->cost;
+    departed[1][d] += request->raw;
+    departed[2][d] += request->bytes;
   }
   Path path;
   path.length = leaf->level;

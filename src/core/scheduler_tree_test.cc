@@ -130,6 +130,23 @@ TEST_F(Tree, ALeafBecomesAParentOnceItsQueueIsTaken) {
   EXPECT_EQ(Stats(child).requests, 2u);
 }
 
+TEST_F(Tree, WhatAFormerLeafStillHasUnderWayReconciles) {
+  const GroupId tenant = Add();
+  Request* in_flight = Queue(tenant);
+  EXPECT_EQ(Dispatch(), in_flight);
+  Request* expedited = Queue(tenant, Direction::kWrite, 3 * kOp);
+  EXPECT_TRUE(scheduler_.Expedite(expedited, now()));
+  const GroupId child = Add(tenant);
+  Queue(child);
+  EXPECT_EQ(DispatchAll().size(), 2u);  // checks the sums
+  scheduler_.Complete(in_flight, now(), 5 * kOp);
+  scheduler_.Complete(expedited, now(), kOp);
+  scheduler_.CheckStructure(now());
+  const GroupStats stats = Stats(tenant);
+  EXPECT_EQ(stats.departed[0][0], 5 * kOp);
+  EXPECT_EQ(stats.departed[0][1], kOp);
+}
+
 TEST_F(Tree, AMovedGroupTakesAllBelowItAlong) {
   const GroupId from = Add(), to = Add(), moved = Add(from), leaf = Add(moved), stays = Add(from);
   Queue(leaf);

@@ -84,6 +84,12 @@ int main(int argc, char** argv) {
 #ifdef WEIR_COMMAND_DEMO
   weir::app::AddDemo(&app, &status);
 #endif
+#ifdef WEIR_COMMAND_CTL
+  weir::app::AddCtl(&app, &status);
+#endif
+#ifdef WEIR_COMMAND_TOP
+  weir::app::AddTop(&app, &status);
+#endif
   if (const int usage = Parse(&app, {argv + 1, argv + argc}); usage != 0) status = usage;
   // Numbers that nobody received are not a success.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {

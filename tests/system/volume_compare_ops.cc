@@ -125,14 +125,18 @@ std::string SeekOrWhy(int fd, off_t offset, int whence) {
   struct stat status {};
   if (fstat(fd, &status) != 0) return Said(-1);
   if (!S_ISREG(status.st_mode) || (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY) return "not tried";
+  const off_t position = lseek(fd, 0, SEEK_CUR);
   const off_t found = lseek(fd, offset, whence);
+  const int error = errno;
+  off_t data = found < 0 ? status.st_size : found;
+  if (whence == SEEK_HOLE && found >= 0) data = lseek(fd, found, SEEK_DATA);
+  lseek(fd, position, SEEK_SET);  // later writes must not depend on it
+  errno = error;
   if (offset >= status.st_size) return Said(found);
   off_t hole = offset;  // zeros from here to `data`
-  off_t data = found < 0 ? status.st_size : found;
   if (whence == SEEK_HOLE) {
     if (found < offset) return Said(found);
     hole = found;
-    data = lseek(fd, hole, SEEK_DATA);
     if (data < 0) data = status.st_size;
   }
   std::string text(static_cast<size_t>(std::max<off_t>(data - hole, 0)), '\0');

@@ -17,6 +17,9 @@ constexpr uint64_t Word(uint32_t generation, State state) {
 constexpr uint32_t GenerationOf(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
 constexpr State StateOf(uint64_t word) { return static_cast<State>(word & UINT32_MAX); }
 
+// 0 is no entry; index 1 with generation 0 is the id of the root, which has none.
+constexpr uint32_t kFirstEntry = 2;
+
 constexpr size_t kBuckets = 1u << 16;
 constexpr uint64_t kGoldenRatio = 0x9E3779B97F4A7C15u;
 
@@ -61,7 +64,7 @@ void NodeTable::Recover(const PinnedNode& pinned) {
   if (used > kMaxNodes + 1) used = kMaxNodes + 1;
   next_.resize(used, kNoEntry);
   // Downwards, so that low entries are used again first and high pages stay untouched.
-  for (uint32_t index = used; index-- > 1;) {
+  for (uint32_t index = used; index-- > kFirstEntry;) {
     Entry& entry = entries_[index];
     entry.hints.writers.store(0, std::memory_order_relaxed);
     if (StateOf(entry.word.load(std::memory_order_acquire)) != kLive) {
@@ -127,7 +130,7 @@ std::optional<NodeTable::Remembered> NodeTable::Remember(const NodeIdentity& ide
     free_.pop_back();
   } else {
     uint32_t used = header_->used.load(std::memory_order_relaxed);
-    if (used <= 1) used = 2;  // 0 is no entry; index 1, generation 0 is the root's id
+    if (used < kFirstEntry) used = kFirstEntry;
     if (used > max_nodes_ + 1) return std::nullopt;
     index = used;
     next_.resize(index + 1, kNoEntry);

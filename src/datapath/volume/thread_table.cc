@@ -15,6 +15,7 @@ namespace weir::volume {
 namespace {
 
 constexpr uint32_t kMask = kThreadTableSlots - 1;
+constexpr int kAttempts = 3;  // of a reader, while a writer changes the slot
 
 // Neighbouring TIDs should not share their probes.
 uint32_t FirstSlot(uint32_t tid) { return (tid * 0x9E3779B1u >> 16) & kMask; }
@@ -141,8 +142,8 @@ ThreadTableSlot* ThreadTableWriter::Find(uint32_t tid) const {
   return nullptr;
 }
 
-// A reader takes a token only if the slot names the same thread before and after it read the token.
-// So a slot that changes its thread is first marked removed, then gets the token, then the thread.
+// A reader takes a token only if the check says that it is the thread's. A slot that changes its
+// thread is first marked removed, so that readers of other threads pass it by.
 Result<void> ThreadTableWriter::Set(uint32_t tid, uint32_t start_time, uint64_t token) {
   if (tid == 0 || tid > INT32_MAX || token == 0) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -152,6 +153,7 @@ Result<void> ThreadTableWriter::Set(uint32_t tid, uint32_t start_time, uint64_t 
   ThreadTableSlot* slot = Find(tid);
   if (slot != nullptr && slot->thread.load(std::memory_order_relaxed) == thread) {
     slot->token.store(token, std::memory_order_release);
+    slot->check.store(ThreadTableCheck(thread, token), std::memory_order_release);
     return {};
   }
   for (uint32_t i = 0; slot == nullptr && i < kThreadTableProbes; ++i) {
@@ -167,6 +169,7 @@ Result<void> ThreadTableWriter::Set(uint32_t tid, uint32_t start_time, uint64_t 
   }
   slot->thread.store(ThreadTableSlot::kRemoved, std::memory_order_relaxed);
   slot->token.store(token, std::memory_order_release);
+  slot->check.store(ThreadTableCheck(thread, token), std::memory_order_release);
   slot->thread.store(thread, std::memory_order_release);
   return {};
 }
@@ -209,9 +212,12 @@ uint64_t ThreadTableReader::Find(uint32_t tid, uint32_t start_time) const {
     if (thread == ThreadTableSlot::kRemoved || TidOf(thread) != tid) continue;
     const auto start = static_cast<uint32_t>(thread);
     if (start != 0 && start_time != 0 && start != start_time) return 0;
-    const uint64_t token = slot.token.load(std::memory_order_acquire);
-    // Changed under our hands: the rules apply to this one request.
-    return slot.thread.load(std::memory_order_relaxed) == thread ? token : 0;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      const uint64_t token = slot.token.load(std::memory_order_acquire);
+      const uint64_t check = slot.check.load(std::memory_order_acquire);
+      if (check == ThreadTableCheck(thread, token)) return token;
+    }
+    return 0;  // changed under our hands: the rules apply to this one request
   }
   return 0;
 }

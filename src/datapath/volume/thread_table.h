@@ -33,7 +33,14 @@ struct ThreadTableSlot {
   // 22 of /proc/TID/stat), so that a reused TID is not mistaken; 0: any.
   std::atomic<uint64_t> thread;
   std::atomic<uint64_t> token;  // GroupToken; 0: none
+  // ThreadTableCheck of both: that they belong together. A slot may change its thread twice while
+  // it is read, so that seeing the same thread before and after the token would prove nothing.
+  std::atomic<uint64_t> check;
+  uint64_t reserved;
 };
+[[nodiscard]] constexpr uint64_t ThreadTableCheck(uint64_t thread, uint64_t token) {
+  return thread * 0x9E3779B97F4A7C15u ^ token;
+}
 struct ThreadTableLayout {
   std::atomic<uint64_t> magic;  // written last
   uint32_t version;
@@ -42,7 +49,7 @@ struct ThreadTableLayout {
   ThreadTableSlot slot[kThreadTableSlots];
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
-static_assert(sizeof(ThreadTableLayout) == 64 + 16 * size_t{kThreadTableSlots});
+static_assert(sizeof(ThreadTableLayout) == 64 + 32 * size_t{kThreadTableSlots});
 
 class ThreadTableWriter {
  public:

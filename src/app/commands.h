@@ -13,6 +13,7 @@ void AddSim(CLI::App* app, int* status);
 void AddCalibrate(CLI::App* app, int* status);
 void AddBench(CLI::App* app, int* status);
 void AddDemo(CLI::App* app, int* status);
+void AddVolume(CLI::App* app, int* status);
 void AddCtl(CLI::App* app, int* status);
 void AddTop(CLI::App* app, int* status);
 

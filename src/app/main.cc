@@ -84,6 +84,9 @@ int main(int argc, char** argv) {
 #ifdef WEIR_COMMAND_DEMO
   weir::app::AddDemo(&app, &status);
 #endif
+#ifdef WEIR_COMMAND_VOLUME
+  weir::app::AddVolume(&app, &status);
+#endif
 #ifdef WEIR_COMMAND_CTL
   weir::app::AddCtl(&app, &status);
 #endif

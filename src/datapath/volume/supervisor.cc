@@ -192,6 +192,8 @@ void Supervisor::CheckDeadline() {
     restart_due_ = false;
     if (!resumable() && !MountAnew()) return;
     if (!StartDaemon()) return GiveUp("cannot start a process");
+    Say("daemon {} started {:.0f} ms after the end of its predecessor", generation_,
+        Millis(MonotonicNow() - died_at_));
   }
   if (lazily_ && now >= stop_by_ && !done_) {
     Say("programs still use the volume; their files fail from now on");
@@ -270,10 +272,6 @@ void Supervisor::DaemonDied(int status) {
   restart_at_ = died_at_;
   if (fruitless_ > 0) restart_at_ = restart_at_ + kFirstPause * (1 << fruitless_);
   CheckDeadline();
-  if (daemon_ > 0) {
-    Say("daemon {} started {:.0f} ms after the end of its predecessor", generation_,
-        Millis(MonotonicNow() - died_at_));
-  }
 }
 
 bool Supervisor::MayRestart(bool served) {

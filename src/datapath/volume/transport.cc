@@ -86,12 +86,13 @@ void Transport::Complete(uint64_t token, const uring::Ring::Completion& completi
 }
 
 bool Transport::Round(TimePoint now) {
-  if (data_ == nullptr || ended_) return false;
+  if (data_ == nullptr) return false;
+  const bool more = OwnRound();
+  if (ended_) return false;
   if (now >= next_tick_) {
     next_tick_ = now + kTick;
     if (options_.on_tick) options_.on_tick();
   }
-  const bool more = OwnRound();
   if (!poll_armed_ && HaveSpace()) {
     ring_->PreparePoll(device_, UserDataOf(Kind::kPoll));
     poll_armed_ = true;

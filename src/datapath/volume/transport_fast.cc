@@ -101,7 +101,7 @@ class FastTransport final : public Transport {
 
   bool OwnRound() override {
     CommitWorkersAnswers();
-    if (slots_->KeepsTooMuch()) return GiveMemoryBack();
+    if (slots_->KeepsTooMuch() && !ended()) return GiveMemoryBack();
     return false;
   }
 
@@ -131,8 +131,8 @@ class FastTransport final : public Transport {
 
   void Command(Slot* slot, uint32_t operation) {
     slots_->Park(slot);
+    if (ended()) return;
     while (!HaveSpace()) {
-      if (ended()) return;
     }
     abi::UringCommand command{};
     command.queue = static_cast<uint16_t>(slot->index / options_.entries_a_queue);

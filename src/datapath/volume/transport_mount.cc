@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -77,14 +78,20 @@ Result<InitResult> ExchangeInit(int device, const MountOptions& options) {
 
 }  // namespace
 
+void TakeRemainsOff(const std::string& mountpoint) {
+  struct statvfs found {};  // unlike attributes it is never answered from a cache
+  // ENOTCONN; the others while the daemon is still dying.
+  if (statvfs(mountpoint.c_str(), &found) == 0 ||
+      (errno != ENOTCONN && errno != ECONNABORTED && errno != ECANCELED)) {
+    return;
+  }
+  fmt::print(stderr, "weir volume: {} carries the remains of a volume that died; taking them off\n",
+             mountpoint);
+  umount2(mountpoint.c_str(), MNT_DETACH);
+}
+
 Result<void> CheckMountpoint(const std::string& directory, const std::string& mountpoint) {
   struct stat found {};
-  if (stat(mountpoint.c_str(), &found) != 0 && errno == ENOTCONN) {
-    fmt::print(stderr,
-               "weir volume: {} carries the remains of a volume that died; taking them off\n",
-               mountpoint);
-    umount2(mountpoint.c_str(), MNT_DETACH);
-  }
   if (stat(mountpoint.c_str(), &found) != 0) {
     return Fail(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
                 fmt::format("cannot mount on {}: {}; create the directory first", mountpoint,

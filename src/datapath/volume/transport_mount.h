@@ -24,9 +24,11 @@ struct Mounted {
   InitResult init;
 };
 
-// Whether `mountpoint` can carry the volume of `directory`; both as given. Takes the remains of a
-// volume that died off the mountpoint. Errors: kNotFound, kInvalidArgument (not a directory; inside
-// the served one), kIo.
+// Unmounts a volume whose daemon and supervisor died, if one is there. Says so.
+void TakeRemainsOff(const std::string& mountpoint);
+
+// Whether `mountpoint` can carry the volume of `directory`; both as given. Errors: kNotFound,
+// kInvalidArgument (not a directory; inside the served one), kIo.
 [[nodiscard]] Result<void> CheckMountpoint(const std::string& directory,
                                            const std::string& mountpoint);
 

@@ -84,6 +84,7 @@ Result<int> RunVolume(const VolumeOptions& options) {
   if (auto checked = CheckOptions(options); !checked) {
     return tl::unexpected(std::move(checked.error()));
   }
+  TakeRemainsOff(options.mountpoint);  // first: it may be the directory itself
   struct stat root {};
   auto directory = OpenDirectory(options.directory, &root);
   if (!directory) return directory;

@@ -133,6 +133,13 @@ Result<std::string> FindSocket(const std::string& directory) {
     std::error_code ignored;
     if (files->is_socket(ignored)) found.push_back(files->path().string());
   }
+  // What daemons that were killed left behind does not count.
+  if (found.size() > 1) {
+    std::erase_if(found, [](const std::string& path) {
+      const Result<Client> client = Client::Connect(path);
+      return !client && client.error().code == ErrorCode::kUnavailable;
+    });
+  }
   std::sort(found.begin(), found.end());
   if (found.size() == 1) return found.front();
   if (found.empty()) {

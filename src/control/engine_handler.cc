@@ -133,9 +133,7 @@ Result<std::string> EngineHandler::Apply(ArgsReader* args) {
   const std::string file = args->Text("file", "weir.toml");
   const bool dry_run = args->Flag("dry_run", false);
   if (Result<void> read = args->Finish(); !read) return tl::unexpected(read.error());
-  Result<catalog::Config> config = catalog::ParseConfig(text, Printable(file, 256));
-  if (!config) return tl::unexpected(std::move(config.error()));
-  return plans_->Apply(std::move(*config), dry_run).map(ChangeJson);
+  return plans_->Apply(text, Printable(file, 256), dry_run).map(ChangeJson);
 }
 
 Result<std::string> EngineHandler::Set(ArgsReader* args) {

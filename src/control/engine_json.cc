@@ -205,7 +205,7 @@ std::string PlanJson(const Plan& plan) {
                {"plans", plan.config.plans.size()},
                {"leaves", groups},
                {"matches", plan.config.matches.size()},
-               {"attached", plan.attached.size()},
+               {"attached", plan.attached().size()},
                {"warnings", TextsJson(plan.warnings)}});
 }
 
@@ -238,7 +238,8 @@ std::string GroupsJson(const Plan& plan) {
 
 std::string MatchesJson(const Plan& plan) {
   Json matches = Json::array();
-  for (const catalog::Match& match : plan.attached) matches.push_back(MatchJson(match, "attached"));
+  for (const catalog::Match& match : plan.attached())
+    matches.push_back(MatchJson(match, "attached"));
   for (const catalog::Match& match : plan.config.matches) {
     matches.push_back(MatchJson(match, "file"));
   }

@@ -33,7 +33,7 @@ Result<void> CheckTarget(const Plan& plan, const catalog::Match& match) {
 
 // Attached matches whose group is no longer there.
 void DropLostMatches(Plan* plan) {
-  std::erase_if(plan->attached, [&](const catalog::Match& match) {
+  std::erase_if(plan->state.attached, [&](const catalog::Match& match) {
     if (CheckTarget(*plan, match)) return false;
     plan->warnings.push_back(fmt::format("{} is no longer attached: {} is gone",
                                          catalog::DescribeMatch(match), Quote(match.group)));
@@ -59,11 +59,15 @@ Result<int> Plan::FindLeaf(std::string_view target) const {
   return catalog::LeafIndex(nodes).Find(target);
 }
 
-Result<std::unique_ptr<PlanHolder>> PlanHolder::Create(Engine* engine, catalog::Config config,
+Result<std::unique_ptr<PlanHolder>> PlanHolder::Create(Engine* engine, PlanState state,
                                                        PlanOptions options) {
   std::unique_ptr<PlanHolder> holder(new PlanHolder(engine, std::move(options)));
+  Result<catalog::Config> config = ConfigOf(state);
+  if (!config) return tl::unexpected(std::move(config.error()));
   Plan first;
-  first.config = std::move(config);
+  first.warnings = config->warnings;
+  first.config = std::move(*config);
+  first.state = std::move(state);
   const std::lock_guard lock(holder->changing_);
   Result<PlanChange> made = holder->Change(std::move(first), false);
   if (!made) return tl::unexpected(std::move(made.error()));
@@ -75,12 +79,16 @@ std::shared_ptr<const Plan> PlanHolder::Current() const {
   return current_;
 }
 
-Result<PlanChange> PlanHolder::Apply(catalog::Config config, bool dry_run) {
+Result<PlanChange> PlanHolder::Apply(std::string_view toml, const std::string& file, bool dry_run) {
+  Result<catalog::Config> config = catalog::ParseConfig(toml, file);
+  if (!config) return tl::unexpected(std::move(config.error()));
   const std::lock_guard lock(changing_);
   Plan next;
-  next.attached = current_->attached;
-  next.warnings = config.warnings;
-  next.config = std::move(config);
+  next.state.file = file;
+  next.state.toml = toml;
+  next.state.attached = current_->attached();
+  next.warnings = config->warnings;
+  next.config = std::move(*config);
   return Change(std::move(next), dry_run);
 }
 
@@ -90,10 +98,11 @@ Result<PlanChange> PlanHolder::Set(std::string_view target,
   const std::lock_guard lock(changing_);
   Plan next;
   next.config = current_->config;
-  next.attached = current_->attached;
+  next.state = current_->state;
   if (Result<void> done = catalog::ApplyChanges(&next.config, target, values); !done) {
     return tl::unexpected(std::move(done.error()));
   }
+  next.state.Add(target, values);
   return Change(std::move(next), dry_run);
 }
 
@@ -108,10 +117,10 @@ Result<PlanChange> PlanHolder::Attach(catalog::Match match) {
   }
   Plan next;
   next.config = current_->config;
-  next.attached = current_->attached;
-  std::erase_if(next.attached,
+  next.state = current_->state;
+  std::erase_if(next.state.attached,
                 [&](const catalog::Match& other) { return SelectsTheSame(other, match); });
-  if (next.attached.size() >= kMaxAttached) {
+  if (next.state.attached.size() >= kMaxAttached) {
     return Fail(ErrorCode::kResourceExhausted,
                 fmt::format("attach {}: at most {} matches can be attached; detach some, or write "
                             "[[match]] with a pattern",
@@ -119,7 +128,7 @@ Result<PlanChange> PlanHolder::Attach(catalog::Match match) {
   }
   const std::string line =
       fmt::format("attach {} to {}", catalog::DescribeMatch(match), match.group);
-  next.attached.insert(next.attached.begin(), std::move(match));
+  next.state.attached.insert(next.state.attached.begin(), std::move(match));
   Result<PlanChange> made = Change(std::move(next), false);
   if (made) made->summary.push_back(line);
   return made;
@@ -129,12 +138,13 @@ Result<PlanChange> PlanHolder::Detach(const catalog::Match& match) {
   const std::lock_guard lock(changing_);
   Plan next;
   next.config = current_->config;
-  next.attached = current_->attached;
-  const size_t gone = std::erase_if(
-      next.attached, [&](const catalog::Match& other) { return SelectsTheSame(other, match); });
+  next.state = current_->state;
+  const size_t gone = std::erase_if(next.state.attached, [&](const catalog::Match& other) {
+    return SelectsTheSame(other, match);
+  });
   if (gone == 0) {
     std::vector<std::string> known;
-    for (const catalog::Match& other : current_->attached) {
+    for (const catalog::Match& other : current_->attached()) {
       known.push_back(catalog::DescribeMatch(other));
     }
     return Fail(ErrorCode::kNotFound, fmt::format("detach {}: it is not attached; attached: {}",
@@ -156,6 +166,11 @@ Result<PlanChange> PlanHolder::Change(Plan next, bool dry_run) {
   if (!nodes) return tl::unexpected(std::move(nodes.error()));
   next.nodes = std::move(*nodes);
   next.unmatched = WithUnmatched(&next.nodes);
+  if (!options_.default_group.empty()) {
+    const Result<int> leaf = next.FindLeaf(options_.default_group);
+    if (!leaf) return Fail(leaf.error().code, "default group: " + leaf.error().message);
+    next.unmatched = *leaf;
+  }
   DropLostMatches(&next);
   if (options_.observer != nullptr) {
     if (Result<void> able = options_.observer->Prepare(next); !able) {

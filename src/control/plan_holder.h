@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "catalog/config.h"
 #include "control/plan_diff.h"
+#include "control/plan_state.h"
 #include "core/request.h"
 #include "datapath/uring/engine.h"
 
@@ -32,9 +33,11 @@ struct Plan {
   std::vector<catalog::TreeNode> nodes;  // parents first, `unmatched` included
   std::vector<core::GroupId> groups;     // of the nodes
   int unmatched = 0;                     // the leaf of what no match names
-  // Made by Attach, newest first; they come before config.matches.
-  std::vector<catalog::Match> attached;
+  // Where it came from; state.attached, made by Attach, newest first, come before config.matches.
+  PlanState state;
   std::vector<std::string> warnings;
+
+  [[nodiscard]] const std::vector<catalog::Match>& attached() const { return state.attached; }
 
   // Index into nodes. Errors: as catalog::LeafIndex::Find.
   [[nodiscard]] Result<int> FindLeaf(std::string_view target) const;
@@ -54,6 +57,8 @@ struct PlanOptions {
   std::string device{};  // of the configuration; "" = the only one
   // 1/65536 normalised op per second, for the sum of reservations; 0 = the configuration's.
   int64_t capacity = 0;
+  // The leaf of what no match names; "" = `unmatched`. It must exist in every plan.
+  std::string default_group{};
   PlanObserver* observer = nullptr;  // not owned; outlives the holder
 };
 
@@ -66,9 +71,8 @@ struct PlanChange {
 class PlanHolder {
  public:
   // Adds the plan's groups below the engine's root. `engine` outlives the holder. Errors: those of
-  // catalog::Resolve, of the observer, of Engine::Apply.
-  [[nodiscard]] static Result<std::unique_ptr<PlanHolder>> Create(Engine* engine,
-                                                                  catalog::Config config,
+  // ConfigOf, of catalog::Resolve, of the observer, of Engine::Apply.
+  [[nodiscard]] static Result<std::unique_ptr<PlanHolder>> Create(Engine* engine, PlanState state,
                                                                   PlanOptions options);
   PlanHolder(const PlanHolder&) = delete;
   PlanHolder& operator=(const PlanHolder&) = delete;
@@ -81,7 +85,8 @@ class PlanHolder {
 
   // Another configuration as a whole. Matches made by Attach stay where their group does; the
   // others go, with a warning.
-  [[nodiscard]] Result<PlanChange> Apply(catalog::Config config, bool dry_run = false);
+  [[nodiscard]] Result<PlanChange> Apply(std::string_view toml, const std::string& file,
+                                         bool dry_run = false);
   // As catalog::ApplyChanges: values of a unit or a directive.
   [[nodiscard]] Result<PlanChange> Set(
       std::string_view target, const std::vector<std::pair<std::string, std::string>>& values,

@@ -52,10 +52,11 @@ class Recorder : public PlanObserver {
   std::thread::id thread;
 };
 
-catalog::Config Parse(const std::string& text) {
-  auto config = catalog::ParseConfig(text, "weir.toml");
-  EXPECT_TRUE(config.has_value()) << config.error().message;
-  return config.value_or(catalog::Config{});
+PlanState StateOf(const std::string& toml) {
+  PlanState state;
+  state.file = "weir.toml";
+  state.toml = toml;
+  return state;
 }
 
 class PlanHolderTest : public ::testing::Test {
@@ -64,7 +65,7 @@ class PlanHolderTest : public ::testing::Test {
     auto engine = Engine::Create({});
     ASSERT_TRUE(engine.has_value()) << engine.error().message;
     engine_ = std::move(*engine);
-    auto holder = PlanHolder::Create(engine_.get(), Parse(kGood), {.observer = &recorder_});
+    auto holder = PlanHolder::Create(engine_.get(), StateOf(kGood), {.observer = &recorder_});
     ASSERT_TRUE(holder.has_value()) << holder.error().message;
     holder_ = std::move(*holder);
   }
@@ -123,7 +124,7 @@ TEST_F(PlanHolderTest, AnErrorLeavesTheOldPlanWhole) {
   EXPECT_FALSE(holder_->Set("tp_unitt", {{"min_iops", "30"}}).has_value());
   EXPECT_FALSE(holder_->Set("tp_unit/olap", {{"max_iops", "0"}}).has_value());
   recorder_.refuse = true;
-  const auto refused = holder_->Apply(Parse("[[unit]]\nname=\"x\"\n"));
+  const auto refused = holder_->Apply("[[unit]]\nname=\"x\"\n", "weir.toml");
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().message, "refused by the observer");
   EXPECT_EQ(holder_->Current(), before);
@@ -133,7 +134,7 @@ TEST_F(PlanHolderTest, AnErrorLeavesTheOldPlanWhole) {
 
 TEST_F(PlanHolderTest, ADryRunChecksAndChangesNothing) {
   const auto before = holder_->Current();
-  const auto would = holder_->Apply(Parse("[[unit]]\nname=\"reports\"\nmax_iops=5\n"), true);
+  const auto would = holder_->Apply("[[unit]]\nname=\"reports\"\nmax_iops=5\n", "weir.toml", true);
   ASSERT_TRUE(would.has_value());
   EXPECT_EQ(would->version, 1u);
   EXPECT_EQ(would->summary.front(), "change reports: max_iops unlimited -> 5/s");
@@ -145,7 +146,7 @@ TEST_F(PlanHolderTest, ADryRunChecksAndChangesNothing) {
 TEST_F(PlanHolderTest, RandomPlansOneAfterTheOtherAreWhatTheEngineHas) {
   Random random(11);
   for (int i = 0; i < 100; ++i) {
-    const auto done = holder_->Apply(RandomConfig(&random));
+    const auto done = holder_->Apply(ToToml(RandomConfig(&random)), "random.toml");
     ASSERT_TRUE(done.has_value()) << i << ": " << done.error().message;
     ExpectEngineHasThePlan();
     if (HasFailure()) return;
@@ -168,13 +169,14 @@ TEST_F(PlanHolderTest, WhatIsQueuedInAGroupThatGoesIsServedElsewhere) {
   while (engine_->Stats(reports)->queued[1] < 40) std::this_thread::yield();
   // A plan for the unit keeps its limit over what is queued; without the unit it is served at once.
   ASSERT_TRUE(holder_
-                  ->Apply(Parse("[[unit]]\nname=\"reports\"\nmax_iops=1\nplan=\"p\"\n"
-                                "[[plan]]\nname=\"p\"\n[[plan.directive]]\ngroup=\"a\"\n"
-                                "[[group]]\nname=\"a\"\n"))
+                  ->Apply("[[unit]]\nname=\"reports\"\nmax_iops=1\nplan=\"p\"\n"
+                          "[[plan]]\nname=\"p\"\n[[plan.directive]]\ngroup=\"a\"\n"
+                          "[[group]]\nname=\"a\"\n",
+                          "weir.toml")
                   .has_value());
   EXPECT_EQ(Group("reports/OTHER_GROUPS"), reports);
   EXPECT_GE(engine_->Stats(reports)->queued[1], 30u);
-  ASSERT_TRUE(holder_->Apply(Parse("[[unit]]\nname=\"other\"\n")).has_value());
+  ASSERT_TRUE(holder_->Apply("[[unit]]\nname=\"other\"\n", "weir.toml").has_value());
   for (auto& result : results) {
     const IoResult io = result.get();
     EXPECT_TRUE(io.ok()) << io.error().message;
@@ -193,9 +195,9 @@ TEST_F(PlanHolderTest, AttachedMatchesComeFirstNewestBeforeOlderAndReplaceTheirL
   ASSERT_TRUE(holder_->Attach(ByUid(2, "tp_unit/oltp")).has_value());
   ASSERT_TRUE(holder_->Attach(ByUid(1, "tp_unit")).has_value());
   const auto plan = holder_->Current();
-  ASSERT_EQ(plan->attached.size(), 2u);
-  EXPECT_EQ(plan->attached[0].group, "tp_unit");
-  EXPECT_EQ(plan->attached[1].uid, 2);
+  ASSERT_EQ(plan->attached().size(), 2u);
+  EXPECT_EQ(plan->attached()[0].group, "tp_unit");
+  EXPECT_EQ(plan->attached()[1].uid, 2);
 
   const auto wrong = holder_->Attach(ByUid(3, "tp_unit/oltpp"));
   ASSERT_FALSE(wrong.has_value());
@@ -207,11 +209,11 @@ TEST_F(PlanHolderTest, AttachedMatchesComeFirstNewestBeforeOlderAndReplaceTheirL
   EXPECT_EQ(unknown.error().message, "detach uid 9: it is not attached; attached: uid 1, uid 2");
   EXPECT_TRUE(holder_->Detach(ByUid(1, "")).has_value());
 
-  const auto applied = holder_->Apply(Parse("[[unit]]\nname=\"reports\"\n"));
+  const auto applied = holder_->Apply("[[unit]]\nname=\"reports\"\n", "weir.toml");
   ASSERT_TRUE(applied.has_value());
   ASSERT_EQ(applied->warnings.size(), 1u);
   EXPECT_EQ(applied->warnings[0], "uid 2 is no longer attached: \"tp_unit/oltp\" is gone");
-  EXPECT_TRUE(holder_->Current()->attached.empty());
+  EXPECT_TRUE(holder_->Current()->attached().empty());
 }
 
 TEST_F(PlanHolderTest, TheMaximumOfAttachedMatchesIsNamed) {
@@ -221,6 +223,45 @@ TEST_F(PlanHolderTest, TheMaximumOfAttachedMatchesIsNamed) {
   const auto more = holder_->Attach(ByUid(99'999, "reports"));
   ASSERT_FALSE(more.has_value());
   EXPECT_EQ(more.error().code, ErrorCode::kResourceExhausted);
+}
+
+TEST_F(PlanHolderTest, ASuccessorStartsFromTheStateWithAllThatWasSet) {
+  ASSERT_TRUE(holder_->Set("tp_unit", {{"min_iops", "19000"}}).has_value());
+  ASSERT_TRUE(holder_->Set("tp_unit", {{"max_iops", "50000"}}).has_value());
+  ASSERT_TRUE(holder_->Set("tp_unit", {{"min_iops", "40000"}}).has_value());
+  ASSERT_TRUE(holder_->Set("tp_unit/olap", {{"max_iops", "10"}}).has_value());
+  ASSERT_TRUE(holder_->Attach(ByUid(1, "reports")).has_value());
+  const auto before = holder_->Current();
+  auto state = ParsePlanState(PlanStateJson(before->state));
+  ASSERT_TRUE(state.has_value()) << state.error().message;
+  auto engine = Engine::Create({});
+  ASSERT_TRUE(engine.has_value());
+  auto successor = PlanHolder::Create(engine->get(), *state, {});
+  ASSERT_TRUE(successor.has_value()) << successor.error().message;
+  const auto after = (*successor)->Current();
+  ASSERT_EQ(after->nodes.size(), before->nodes.size());
+  for (size_t i = 0; i < after->nodes.size(); ++i) {
+    EXPECT_EQ(after->nodes[i].path, before->nodes[i].path);
+    EXPECT_EQ(after->nodes[i].params, before->nodes[i].params) << after->nodes[i].path;
+  }
+  EXPECT_EQ(after->attached().at(0).uid, 1);
+  const std::string json = PlanStateJson(before->state);
+  for (size_t n = 0; n < json.size(); ++n) EXPECT_FALSE(ParsePlanState(json.substr(0, n)));
+}
+
+TEST_F(PlanHolderTest, TheDefaultGroupMustBeInEveryPlan) {
+  auto engine = Engine::Create({});
+  ASSERT_TRUE(engine.has_value());
+  PlanOptions options;
+  options.default_group = "tp_unit/olap";
+  auto holder = PlanHolder::Create(engine->get(), StateOf(kGood), options);
+  ASSERT_TRUE(holder.has_value());
+  const auto plan = (*holder)->Current();
+  EXPECT_EQ(plan->nodes[static_cast<size_t>(plan->unmatched)].path, "tp_unit/olap");
+  const auto without = (*holder)->Apply("[[unit]]\nname=\"x\"\n", "weir.toml");
+  ASSERT_FALSE(without.has_value());
+  EXPECT_EQ(without.error().message,
+            "default group: there is no unit or group \"tp_unit/olap\"; known: x, unmatched");
 }
 
 TEST_F(PlanHolderTest, AStoppedEngineRefusesChanges) {

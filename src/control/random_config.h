@@ -66,4 +66,33 @@ inline catalog::Config RandomConfig(Random* random) {
   }
 }
 
+// As a file.
+inline std::string ToToml(const catalog::Config& config) {
+  std::string toml;
+  const auto iops = [](int64_t rate) { return std::to_string(rate / kOp); };
+  for (const catalog::Group& group : config.groups)
+    toml += "[[group]]\nname=\"" + group.name + "\"\n";
+  for (const catalog::Unit& unit : config.units) {
+    toml += "[[unit]]\nname=\"" + unit.name +
+            "\"\niops_weight=" + std::to_string(unit.params.weight) +
+            "\nmax_iops=" + iops(unit.params.MaxOf(Dimension::kNorm, Scope::kBoth)) +
+            "\nmin_iops=" + iops(unit.params.MinOf(Dimension::kNorm)) + "\n";
+    if (!unit.plan.empty()) toml += "plan=\"" + unit.plan + "\"\n";
+  }
+  for (const catalog::Plan& plan : config.plans) {
+    toml += "[[plan]]\nname=\"" + plan.name + "\"\n";
+    for (const catalog::Directive& d : plan.directives) {
+      toml += "[[plan.directive]]\n" + std::string(d.is_subplan ? "subplan" : "group") + "=\"" +
+              d.group_or_subplan + "\"\n";
+      const auto part = [&](const char* key, double percent) {
+        if (percent >= 0) toml += key + ("=" + std::to_string(static_cast<int>(percent))) + "\n";
+      };
+      part("min_iops", d.min_iops);
+      part("max_iops", d.max_iops);
+      part("weight_iops", d.weight_iops);
+    }
+  }
+  return toml;
+}
+
 }  // namespace weir::control

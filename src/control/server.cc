@@ -2,24 +2,28 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <thread>
+#include <vector>
 
 namespace weir::control {
 namespace {
 
 constexpr int kBacklog = 64;
 constexpr size_t kReadBytes = 64 * 1024;
+constexpr auto kNoDescriptorsPause = std::chrono::milliseconds(100);
 
 tl::unexpected<Error> Cannot(std::string_view what, const std::string& path, int error) {
   return Fail(ErrorCode::kIo,
@@ -66,9 +70,32 @@ Result<void> MakeRoom(const std::string& path, const sockaddr_un& address) {
   return {};
 }
 
-Result<int> Listen(const std::string& path) {
+// A listener and the connections it accepted all have the listener's name.
+void CloseNamed(const std::string& path) {
+  std::error_code error;
+  std::vector<int> named;
+  std::filesystem::directory_iterator entries("/proc/self/fd", error);
+  for (const auto end = std::filesystem::directory_iterator(); !error && entries != end;
+       entries.increment(error)) {
+    const std::string name = entries->path().filename().string();
+    int fd = -1;
+    std::from_chars(name.data(), name.data() + name.size(), fd);
+    sockaddr_un address = {};
+    socklen_t size = sizeof address;
+    if (fd < 0 || ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) continue;
+    if (address.sun_family != AF_UNIX || size <= offsetof(sockaddr_un, sun_path)) continue;
+    if (path == std::string(address.sun_path,
+                            ::strnlen(address.sun_path, size - offsetof(sockaddr_un, sun_path)))) {
+      named.push_back(fd);
+    }
+  }
+  for (const int fd : named) ::close(fd);
+}
+
+Result<int> Listen(const std::string& path, bool take_over) {
   const Result<sockaddr_un> address = AddressOf(path);
   if (!address) return tl::unexpected(address.error());
+  if (take_over) CloseNamed(path);
   std::error_code made;
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   if (!parent.empty()) std::filesystem::create_directories(parent, made);
@@ -94,7 +121,7 @@ struct Client {
   std::string out;
   size_t sent = 0;
   bool ending = false;  // close once `out` is sent
-  bool reading = true;  // what epoll is asked for
+  bool reading = true;  // what poll is asked for
   size_t searched = 0;  // of `in`, without '\n'
 };
 
@@ -109,76 +136,69 @@ std::string AnswerLine(std::string_view line, Handler* handler) {
   return OkLine(request->id, *result);
 }
 
+// poll(2), not epoll: there are few clients, and a process that dies while its descriptors live on
+// leaves nothing behind but sockets with the name of this one.
 struct Server::Impl {
   ServerOptions options;
   int listener = -1;
-  int poller = -1;
-  int stopper = -1;
   ino_t inode = 0;  // of the socket's file
   std::map<int, Client> clients;
   size_t buffered = 0;
-  bool accepting = true;
+  std::atomic<bool> stopping{false};
   std::thread thread;
 
   ~Impl() {
-    if (thread.joinable()) {
-      const uint64_t one = 1;
-      if (::write(stopper, &one, sizeof one) != sizeof one) std::abort();  // cannot fail
-      thread.join();
-    }
+    stopping = true;
+    if (listener >= 0) ::shutdown(listener, SHUT_RDWR);  // wakes the thread
+    if (thread.joinable()) thread.join();
     for (auto& [fd, client] : clients) ::close(fd);
     // Not if somebody has put another there.
     struct stat st = {};
     if (listener >= 0 && ::lstat(options.path.c_str(), &st) == 0 && st.st_ino == inode) {
       ::unlink(options.path.c_str());
     }
-    for (const int fd : {listener, poller, stopper}) {
-      if (fd >= 0) ::close(fd);
-    }
-  }
-
-  void Watch(int fd, uint32_t events, int operation) const {
-    epoll_event event = {};
-    event.events = events;
-    event.data.fd = fd;
-    ::epoll_ctl(poller, operation, fd, &event);
+    if (listener >= 0) ::close(listener);
   }
 
   Result<void> Open() {
-    const Result<int> listening = Listen(options.path);
+    const Result<int> listening = Listen(options.path, options.take_over);
     if (!listening) return tl::unexpected(listening.error());
     listener = *listening;
     struct stat st = {};
     if (::lstat(options.path.c_str(), &st) == 0) inode = st.st_ino;
-    poller = ::epoll_create1(EPOLL_CLOEXEC);
-    stopper = ::eventfd(0, EFD_CLOEXEC);
-    if (poller < 0 || stopper < 0) return Cannot("no descriptors", options.path, errno);
-    Watch(listener, EPOLLIN, EPOLL_CTL_ADD);
-    Watch(stopper, EPOLLIN, EPOLL_CTL_ADD);
     return {};
   }
 
   void Run() {
-    while (true) {
-      epoll_event events[32];
-      const int n = ::epoll_wait(poller, events, 32, -1);
-      if (n < 0 && errno != EINTR) return;
-      for (int i = 0; i < n; ++i) {
-        const int fd = events[i].data.fd;
-        if (fd == stopper) return;
-        if (fd == listener) {
+    std::vector<pollfd> watched;
+    while (!stopping) {
+      watched.clear();
+      // Beyond the maximum, connections wait in the kernel's queue.
+      const short accept = clients.size() < kMaxClients ? POLLIN : 0;
+      watched.push_back({listener, accept, 0});
+      for (const auto& [fd, client] : clients) {
+        watched.push_back({fd, static_cast<short>(client.reading ? POLLIN : POLLOUT), 0});
+      }
+      if (::poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) return;
+      for (const pollfd& ready : watched) {
+        if (ready.revents == 0 || stopping) continue;
+        if (ready.fd == listener) {
           Accept();
           continue;
         }
-        const auto client = clients.find(fd);
-        if (client != clients.end() && !Serve(&client->second, events[i].events)) Drop(fd);
+        const auto client = clients.find(ready.fd);
+        if (client != clients.end() && !Serve(&client->second, ready.revents)) Drop(ready.fd);
       }
     }
   }
 
   void Accept() {
     const int fd = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) return;
+    if (fd < 0) {
+      // No descriptors left: what is waiting would wake us at once again.
+      if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(kNoDescriptorsPause);
+      return;
+    }
     ucred peer = {};
     socklen_t size = sizeof peer;
     const bool known = ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
@@ -190,16 +210,8 @@ struct Server::Impl {
                              "only root and the user of the daemon may use this socket", EACCES});
       client.ending = true;
     }
-    Watch(fd, EPOLLIN, EPOLL_CTL_ADD);
     Client& kept = clients[fd] = std::move(client);
-    if (!Flush(&kept)) return Drop(fd);
-    if (clients.size() >= kMaxClients) SetAccepting(false);
-  }
-  // Beyond the maximum, connections wait in the kernel's queue.
-  void SetAccepting(bool wanted) {
-    if (accepting == wanted) return;
-    accepting = wanted;
-    Watch(listener, wanted ? EPOLLIN : 0u, EPOLL_CTL_MOD);
+    if (!Flush(&kept)) Drop(fd);
   }
 
   void Drop(int fd) {
@@ -207,17 +219,16 @@ struct Server::Impl {
     buffered -= client->second.in.size();
     clients.erase(client);
     ::close(fd);
-    SetAccepting(true);
   }
 
   // False: the connection is to end.
-  bool Serve(Client* client, uint32_t events) {
-    if ((events & (EPOLLERR | EPOLLHUP)) != 0 && (events & EPOLLIN) == 0) return false;
-    if ((events & EPOLLOUT) != 0) {
+  bool Serve(Client* client, int events) {
+    if ((events & (POLLERR | POLLHUP | POLLNVAL)) != 0 && (events & POLLIN) == 0) return false;
+    if ((events & POLLOUT) != 0) {
       if (!Flush(client)) return false;
       if (!AnswerAll(client)) return false;
     }
-    if ((events & EPOLLIN) == 0 || !client->reading) return true;
+    if ((events & POLLIN) == 0 || !client->reading) return true;
     char buffer[kReadBytes];
     const ssize_t got = ::read(client->fd, buffer, sizeof buffer);
     if (got < 0) return errno == EAGAIN || errno == EINTR;
@@ -271,10 +282,7 @@ struct Server::Impl {
       client->sent = 0;
       if (client->ending) return false;
     }
-    if (client->reading != all) {
-      client->reading = all;
-      Watch(client->fd, all ? EPOLLIN : EPOLLOUT, EPOLL_CTL_MOD);
-    }
+    client->reading = all;
     return true;
   }
 };

@@ -28,6 +28,9 @@ class Handler {
 struct ServerOptions {
   std::string path;            // of the socket; its directory is made (0755) if it is missing
   Handler* handler = nullptr;  // not owned; outlives the server
+  // The process may have descriptors of a predecessor that died (it shares its table of them with
+  // a supervisor): those of this socket are closed first.
+  bool take_over = false;
 };
 
 class Server {

@@ -48,7 +48,7 @@ class SocketTest : public ::testing::Test {
     std::filesystem::remove_all(directory_);
   }
   void Serve(Handler* handler) {
-    auto server = Server::Start({path_, handler});
+    auto server = Server::Start({path_, handler, false});
     ASSERT_TRUE(server.has_value()) << server.error().message;
     server_ = std::move(*server);
   }
@@ -94,7 +94,7 @@ TEST_F(SocketTest, TheSocketIsForItsUserOnlyAndGoesWithTheServer) {
 TEST_F(SocketTest, ASecondServerIsRefusedButADeadOnesSocketIsReplaced) {
   Echo echo;
   Serve(&echo);
-  const auto second = Server::Start({path_, &echo});
+  const auto second = Server::Start({path_, &echo, false});
   ASSERT_FALSE(second.has_value());
   EXPECT_NE(second.error().message.find("another process listens there"), std::string::npos);
   EXPECT_TRUE(Connect().Call("x", "{}").has_value());
@@ -112,10 +112,33 @@ TEST_F(SocketTest, ASecondServerIsRefusedButADeadOnesSocketIsReplaced) {
   server_.reset();
 
   std::ofstream(path_) << "precious";
-  EXPECT_FALSE(Server::Start({path_, &echo}).has_value());
+  EXPECT_FALSE(Server::Start({path_, &echo, false}).has_value());
   EXPECT_TRUE(std::filesystem::exists(path_));
-  EXPECT_EQ(Server::Start({std::string(200, 'x'), &echo}).error().code,
+  EXPECT_EQ(Server::Start({std::string(200, 'x'), &echo, false}).error().code,
             ErrorCode::kInvalidArgument);
+}
+
+TEST_F(SocketTest, ASuccessorTakesTheSocketOverWithTheDescriptorsOfOneThatDied) {
+  // As in a process that shares descriptors with a daemon that was killed.
+  std::filesystem::create_directories(directory_ + "/run");
+  const int inherited = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  path_.copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(::bind(inherited, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(inherited, 5), 0);
+  const int client = RawConnect();
+  const int accepted = ::accept(inherited, nullptr, nullptr);
+  ASSERT_GE(accepted, 0);
+  Echo echo;
+  EXPECT_FALSE(Server::Start({path_, &echo, false}).has_value());
+  auto server = Server::Start({path_, &echo, true});
+  ASSERT_TRUE(server.has_value()) << server.error().message;
+  server_ = std::move(*server);
+  char c = 0;
+  EXPECT_EQ(::read(client, &c, 1), 0) << "the old connection has ended";
+  EXPECT_TRUE(Connect().Call("x", "{}").has_value());
+  ::close(client);
 }
 
 TEST_F(SocketTest, ManyClientsAreEachAnsweredInTheirOrder) {
@@ -242,8 +265,10 @@ class EngineSocketTest : public SocketTest {
     auto engine = Engine::Create({});
     ASSERT_TRUE(engine.has_value()) << engine.error().message;
     engine_ = std::move(*engine);
-    auto plans =
-        PlanHolder::Create(engine_.get(), catalog::ParseConfig(kConfig, "weir.toml").value(), {});
+    PlanState state;
+    state.file = "weir.toml";
+    state.toml = kConfig;
+    auto plans = PlanHolder::Create(engine_.get(), state, {});
     ASSERT_TRUE(plans.has_value());
     plans_ = std::move(*plans);
     EngineHandlerOptions options;
@@ -336,7 +361,7 @@ TEST_F(EngineSocketTest, SetAndApplyChangeTheEngineOrNothing) {
 
 TEST_F(EngineSocketTest, AttachAndDetach) {
   Call("attach", {{"pid", 7}, {"group", "slow"}});
-  EXPECT_EQ(plans_->Current()->attached.at(0).pid_start, 1234u);
+  EXPECT_EQ(plans_->Current()->attached().at(0).pid_start, 1234u);
   Call("attach", {{"cgroup", "/docker/x"}, {"group", "tp_unit"}});
   const Json matches = Call("show", {{"what", "matches"}})["matches"];
   EXPECT_EQ(matches[0]["match"], "cgroup /docker/x");
@@ -397,8 +422,7 @@ TEST_F(EngineSocketTest, StatsAndExplainTellWhoIsServedAndWhoWaitsForWhat) {
   EXPECT_EQ(why[0]["why"], "limit");
   EXPECT_EQ(why[0]["node"], "slow");
   EXPECT_EQ(why[0]["limit"], "max_raw_iops");
-  EXPECT_EQ(Call("explain", {{"group", "tp_unit/oltp"}})["groups"][0]["why"],
-            "nothing waits");
+  EXPECT_EQ(Call("explain", {{"group", "tp_unit/oltp"}})["groups"][0]["why"], "nothing waits");
   EXPECT_EQ(Call("explain", {{"group", "tp_unit"}})["groups"].size(), 3u);
   EXPECT_EQ(ErrorOf("explain", {{"group", "slov"}}),
             "explain: there is no unit or group \"slov\"; did you mean \"slow\"?");

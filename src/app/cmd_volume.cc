@@ -1,12 +1,14 @@
 // `weir volume DIR MOUNTPOINT`: serves a directory through a mount on which groups get what they
 // were promised.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +16,11 @@
 #include "app/bench_output.h"
 #include "app/bench_signal.h"
 #include "app/commands.h"
+#include "app/files.h"
+#include "app/volume_control.h"
 #include "base/units.h"
 #include "catalog/config.h"
+#include "catalog/leaf_index.h"
 #include "datapath/volume/file_system.h"
 #include "datapath/volume/volume.h"
 
@@ -33,6 +38,8 @@ struct Arguments {
   std::string config;
   std::string device;
   std::string default_group;
+  std::string control;
+  bool no_control = false;
   int metadata_threads = 4;
   uint32_t outstanding = volume::kDefaultOutstanding;
   std::string buffer_memory = "1GiB";
@@ -74,10 +81,21 @@ const catalog::Device* FindDevice(const catalog::Config& config, const std::stri
   return nullptr;
 }
 
-// The groups of the configuration, and what the device can do. `warnings` are for people.
+Result<void> CheckDefaultGroup(const Arguments& arguments,
+                               const std::vector<catalog::TreeNode>& nodes) {
+  if (arguments.default_group.empty() || arguments.default_group == catalog::kUnmatched) return {};
+  const Result<int> leaf = catalog::LeafIndex(nodes).Find(arguments.default_group);
+  if (leaf) return {};
+  return Fail(leaf.error().code, "--default-group: " + leaf.error().message);
+}
+
+// The configuration, checked, and what the device can do. `warnings` are for people.
 Result<void> ApplyConfig(const Arguments& arguments, StopSignal* stop,
-                         volume::VolumeOptions* options, std::vector<std::string>* warnings) {
-  auto config = catalog::ReadConfigFile(arguments.config);
+                         volume::VolumeOptions* options, VolumeControlOptions* control,
+                         std::vector<std::string>* warnings) {
+  auto text = ReadTextFile(arguments.config);
+  if (!text) return tl::unexpected(std::move(text.error()));
+  auto config = catalog::ParseConfig(*text, arguments.config);
   if (!config) return tl::unexpected(std::move(config.error()));
   *warnings = config->warnings;
   const catalog::Device* device = FindDevice(*config, arguments.device);
@@ -99,34 +117,64 @@ Result<void> ApplyConfig(const Arguments& arguments, StopSignal* stop,
   if (device != nullptr) options->fixed_depth = device->fixed_depth;
   auto nodes = catalog::Resolve(*config, arguments.device, scheduler.capacity_per_s, warnings);
   if (!nodes) return tl::unexpected(std::move(nodes.error()));
-  for (catalog::TreeNode& node : *nodes) {
-    options->groups.push_back(volume::GroupSpec{
-        .path = node.path, .parent = node.parent, .params = node.params, .leaf = node.leaf});
-  }
-  return {};
+  control->state.file = arguments.config;
+  control->state.toml = std::move(*text);
+  control->device = arguments.device;
+  control->capacity = scheduler.capacity_per_s;
+  return CheckDefaultGroup(arguments, *nodes);
 }
 
-Result<void> CheckDefaultGroup(const Arguments& arguments, const volume::VolumeOptions& options) {
-  if (arguments.default_group.empty()) return {};
-  std::string leaves;
-  for (const volume::GroupSpec& group : options.groups) {
-    if (!group.leaf) continue;
-    if (group.path == arguments.default_group) return {};
-    leaves += (leaves.empty() ? "" : ", ") + group.path;
-  }
-  return Fail(
-      ErrorCode::kNotFound,
-      fmt::format("--default-group {}: there is no such group; there {}", arguments.default_group,
-                  leaves.empty() ? "are none without --config" : "are: " + leaves));
+// The control plane and the files of one daemon.
+struct DaemonParts {
+  class Paths final : public volume::NodePaths {
+   public:
+    bool PathOf(uint64_t node, std::string* path) override {
+      std::optional<std::string> found = files->PathOf(node);
+      if (found) *path = std::move(*found);
+      return found.has_value();
+    }
+    volume::FileSystem* files = nullptr;
+  };
+  VolumeControl* control = nullptr;
+  Paths paths;
+};
+
+void SetParts(const VolumeControlOptions& control, volume::VolumeOptions* options) {
+  const auto parts = std::make_shared<DaemonParts>();
+  options->attribution = [parts, control](Engine* engine, const volume::VolumeGroups&)
+      -> Result<std::unique_ptr<volume::Attribution>> {
+    auto made = VolumeControl::Create(engine, control);
+    if (!made) return tl::unexpected(std::move(made.error()));
+    parts->control = made->get();
+    return std::unique_ptr<volume::Attribution>(std::move(*made));
+  };
+  options->backing =
+      [parts](const volume::BackingStart& start) -> Result<std::unique_ptr<volume::Backing>> {
+    volume::FileSystemOptions files;
+    files.backing_fd = start.directory_fd;
+    files.state = start.state;
+    auto opened = volume::FileSystem::Open(files);
+    if (!opened) return tl::unexpected(std::move(opened.error()));
+    parts->paths.files = opened->get();
+    parts->control->SetPaths(&parts->paths);
+    return std::unique_ptr<volume::Backing>(std::move(*opened));
+  };
 }
 
-Result<std::unique_ptr<volume::Backing>> OpenBacking(const volume::BackingStart& start) {
-  volume::FileSystemOptions options;
-  options.backing_fd = start.directory_fd;
-  options.state = start.state;
-  auto files = volume::FileSystem::Open(options);
-  if (!files) return tl::unexpected(std::move(files.error()));
-  return std::unique_ptr<volume::Backing>(std::move(*files));
+VolumeControlOptions ControlOf(const Arguments& arguments) {
+  VolumeControlOptions control;
+  control.state.file = "weir.toml";
+  control.version = WEIR_VERSION;
+  control.default_group = arguments.default_group;
+  control.quiet = arguments.quiet;
+  // This process outlives its daemons; with its start time its id is never another's.
+  const auto started = volume::StartTimeOf(static_cast<uint32_t>(::getpid()));
+  control.owner = static_cast<int64_t>(started.value_or(0)) * 4'194'304 + ::getpid();
+  if (!arguments.no_control) {
+    control.prefix =
+        arguments.control.empty() ? ControlPrefix(arguments.mountpoint) : arguments.control;
+  }
+  return control;
 }
 
 int Volume(const Arguments& arguments) {
@@ -140,23 +188,26 @@ int Volume(const Arguments& arguments) {
   options.read_only = arguments.read_only;
   options.metadata_threads = arguments.metadata_threads;
   options.outstanding = arguments.outstanding;
-  options.default_group = arguments.default_group;
   options.quiet = arguments.quiet;
   options.state_bytes = volume::FileSystem::StateBytes();
-  options.backing = OpenBacking;
+  VolumeControlOptions control = ControlOf(arguments);
   if (auto read = ReadNumbers(arguments, &options); !read) return Complain(read.error());
   if (!arguments.config.empty()) {
     StopSignal stop;
     std::vector<std::string> warnings;
-    if (auto applied = ApplyConfig(arguments, &stop, &options, &warnings); !applied) {
+    if (auto applied = ApplyConfig(arguments, &stop, &options, &control, &warnings); !applied) {
       return stop.number() != 0 ? 128 + stop.number() : Complain(applied.error());
     }
     for (const std::string& warning : warnings) {
       fmt::print(stderr, "weir volume: warning: {}\n", warning);
     }
   }
-  if (auto found = CheckDefaultGroup(arguments, options); !found) return Complain(found.error());
+  if (arguments.config.empty()) {
+    if (auto found = CheckDefaultGroup(arguments, {}); !found) return Complain(found.error());
+  }
+  SetParts(control, &options);
   auto status = volume::RunVolume(options);
+  if (status && !control.prefix.empty()) RemoveControlFiles(control.prefix);
   return status ? *status : Complain(status.error());
 }
 
@@ -181,6 +232,12 @@ void AddVolume(CLI::App* app, int* status) {
   command->add_option("--device", arguments->device, "Which device of the configuration DIR is on");
   command->add_option("--default-group", arguments->default_group,
                       "The group of what nothing else claims, as \"unit/group\"");
+  CLI::Option* named =
+      command->add_option("--control", arguments->control,
+                          "Where the control socket (this with .sock), thread table (.threads) and "
+                          "saved plan (.plan) are; default: /run/weir/ and the mount point's name");
+  command->add_flag("--no-control", arguments->no_control, "No control socket, no thread table")
+      ->excludes(named);
   command
       ->add_option("--metadata-threads", arguments->metadata_threads,
                    "Threads for everything but reads, writes and fsync")

@@ -48,6 +48,7 @@ class Daemon {
   [[nodiscard]] Result<void> MakeTransport();
   [[nodiscard]] Result<void> MakeEngine();
   [[nodiscard]] Result<void> MakeGroups();
+  [[nodiscard]] Result<void> MakeAttribution();
   [[nodiscard]] Result<void> MakeBacking();
   // Runs `work` on the engine's thread.
   void OnOwner(const std::function<void()>& work);
@@ -111,6 +112,7 @@ Result<void> Daemon::MakeEngine() {
 }
 
 Result<void> Daemon::MakeGroups() {
+  if (options_.attribution && options_.groups.empty()) return MakeAttribution();
   std::vector<GroupChange> changes;
   bool found = false;
   for (const GroupSpec& spec : options_.groups) {
@@ -135,6 +137,10 @@ Result<void> Daemon::MakeGroups() {
   auto ids = engine_->Apply(changes);
   if (!ids) return tl::unexpected(std::move(ids.error()));
   groups_.ids = std::move(*ids);
+  return MakeAttribution();
+}
+
+Result<void> Daemon::MakeAttribution() {
   if (!options_.attribution) {
     attribution_ = std::make_unique<OneGroup>(groups_.ids[groups_.fallback]);
     return {};

@@ -79,14 +79,33 @@ int RuleAttribution::LeafOf(const Caller& caller, uint64_t node) {
                          ? -1
                          : rules_->LeafOfToken(known->second.writer);
     if (leaf >= 0) return leaf;
-    // No writer is known: the user and the path may still tell.
-    return rules_->Choose(rules_->Candidates(ThreadFacts{}, caller.uid), nullptr);
+    return LeafOfUnseen(caller.uid, node);
   }
   Thread& thread = Know(caller);
   if (options_.table != nullptr) {
     if (const int leaf = LeafByTable(&thread); leaf >= 0) return leaf;
   }
   return thread.need_path ? LeafByPath(thread, node) : thread.leaf;
+}
+
+// No thread is known: the user and the path may still tell.
+int RuleAttribution::LeafOfUnseen(uint32_t uid, uint64_t id) {
+  const std::vector<int> candidates = rules_->Candidates(ThreadFacts{}, uid);
+  if (options_.paths == nullptr || id == 0 || !rules_->NeedPath(candidates)) {
+    return rules_->Choose(candidates, nullptr);
+  }
+  const Node& node = KnowPath(id);
+  return rules_->Choose(candidates, node.has_path ? &node.path : nullptr);
+}
+
+RuleAttribution::Node& RuleAttribution::KnowPath(uint64_t id) {
+  Node& node = KnowNode(id);
+  if (!node.path_known) {
+    node.has_path = options_.paths->PathOf(id, &node.path);
+    node.path_known = true;
+    node.signature = 0;
+  }
+  return node;
 }
 
 RuleAttribution::Thread& RuleAttribution::Know(const Caller& caller) {
@@ -138,12 +157,7 @@ int RuleAttribution::LeafByTable(Thread* thread) {
 
 int RuleAttribution::LeafByPath(const Thread& thread, uint64_t id) {
   if (id == 0) return thread.leaf;
-  Node& node = KnowNode(id);
-  if (!node.path_known) {
-    node.has_path = options_.paths->PathOf(id, &node.path);
-    node.path_known = true;
-    node.signature = 0;
-  }
+  Node& node = KnowPath(id);
   if (node.signature != thread.signature) {
     node.leaf = rules_->Choose(thread.candidates, node.has_path ? &node.path : nullptr);
     node.signature = thread.signature;

@@ -113,7 +113,9 @@ class RuleAttribution : public Attribution {
   void Match(Thread* thread, uint32_t uid);
   [[nodiscard]] int LeafByTable(Thread* thread);
   [[nodiscard]] int LeafByPath(const Thread& thread, uint64_t node);
+  [[nodiscard]] int LeafOfUnseen(uint32_t uid, uint64_t id);
   Node& KnowNode(uint64_t node);
+  Node& KnowPath(uint64_t id);
   void TakeUpdates();
   void SendPending();
   void Run();

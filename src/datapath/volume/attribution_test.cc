@@ -223,6 +223,17 @@ TEST_F(AttributionTest, PathsAreLookedAtOnceAnOpenAndOnlyWhereAMatchNeedsThem) {
   EXPECT_EQ(Ask(10, 0, 5), "unmatched");
 }
 
+TEST_F(AttributionTest, CallersThatCannotBeSeenAreKnownByUserAndPath) {
+  paths_.paths = {{5, "db/t1.ibd"}};
+  Install(
+      "[[match]]\ngroup=\"b\"\ncomm=\"*\"\n"
+      "[[match]]\ngroup=\"a\"\npath=\"db\"\nuid=3\n"
+      "[[match]]\ngroup=\"tp/oltp\"\nuid=4\n");
+  EXPECT_EQ(Ask(0, 3, 5), "a");
+  EXPECT_EQ(Ask(0, 3, 6), "unmatched");
+  EXPECT_EQ(Ask(0, 4, 6), "tp/oltp");
+}
+
 TEST_F(AttributionTest, WhatTheKernelWritesByItselfGoesToTheLastWriter) {
   Thread(10, 10, "x", "/x");
   Thread(11, 11, "y", "/y");

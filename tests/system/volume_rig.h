@@ -29,12 +29,13 @@ inline std::string WhyNoVolume() {
 }
 
 inline bool IsMounted(const std::string& mountpoint) {
+  const std::string wanted = std::filesystem::path(mountpoint).lexically_normal().string();
   std::ifstream mounts("/proc/self/mounts");
   std::string device;
   std::string where;
   std::string rest;
   while (mounts >> device >> where && std::getline(mounts, rest)) {
-    if (where == mountpoint) return true;
+    if (where == wanted) return true;
   }
   return false;
 }

@@ -17,6 +17,9 @@ namespace {
 
 // Of a round; more would let the disk run dry while they are looked at.
 constexpr int kMessagesARound = 4;
+// Of a round while more keep coming than that: what waits in the kernel waits in order of arrival,
+// so it must not pile up there.
+constexpr int kMostMessagesARound = 64;
 constexpr Duration kTick = std::chrono::milliseconds(200);
 // What lies before a WRITE's data in a message.
 constexpr size_t kWriteHead = sizeof(fuse_in_header) + sizeof(fuse_write_in);
@@ -102,7 +105,9 @@ bool Transport::Round(TimePoint now) {
 
 // True: there may be more.
 bool Transport::ReadMessages() {
-  for (int i = 0; i < kMessagesARound; ++i) {
+  const int limit = messages_a_round_;
+  messages_a_round_ = kMessagesARound;
+  for (int i = 0; i < limit; ++i) {
     if (!readable_ || !reading_) return false;
     if (slots_->busy_bytes() > options_.most_bytes || !workers_->HasRoom()) {
       ++stats_.held;  // an answer, which is a completion or comes with `on_room`, goes on with it
@@ -134,6 +139,7 @@ bool Transport::ReadMessages() {
         return false;
     }
   }
+  messages_a_round_ = std::min(2 * limit, kMostMessagesARound);
   return readable_ && reading_;
 }
 

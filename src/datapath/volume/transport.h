@@ -114,6 +114,7 @@ class Transport : public uring::LoopExtension, public AnswerSink, public DataSin
 
   uint16_t plain_writer_ = 0;
   TimePoint next_tick_{};
+  int messages_a_round_ = 1;
   bool reading_ = false;
   bool ended_ = false;
   bool poll_armed_ = false;

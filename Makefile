@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 CTEST := ctest --output-on-failure --no-tests=error --timeout 600
 
-.PHONY: help deps build demo test test-long bench lint format fuzz install clean
+.PHONY: help deps build demo test test-long bench bench-volume lint format fuzz install clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make deps       install the missing Debian packages (as root or with sudo)"
 	@echo "make build      the release build: build/release/src/app/weir"
 	@echo "make bench      speeds beside their peers, ratios and medians"
+	@echo "make bench-volume  a volume beside its own directory; as root (5 min)"
 	@echo "make lint       clang-format and clang-tidy, all findings are errors"
 	@echo "make fuzz       every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) seconds"
 	@echo "make test-long  20,000 seeds of the property tests and everything under sanitizers"
@@ -47,6 +48,11 @@ bench: deps
 	@scripts/install-deps bench
 	@scripts/build release
 	@bench/run build/release
+
+bench-volume: deps
+	@scripts/install-deps bench
+	@scripts/build release
+	@bench/volume_vs_raw build/release
 
 lint:
 	@scripts/install-deps build test lint

@@ -1,6 +1,8 @@
 #include "app/bench_capacity.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <utility>
 
 #include "app/bench_priority.h"
@@ -64,6 +66,19 @@ Result<Capacity> FindCapacity(
       &cancel);
   if (!profile) return tl::unexpected(std::move(profile.error()));
   return FromProfile(*profile, "quick calibration just now");
+}
+
+void PutCapacity(const Capacity& capacity, EngineOptions* engine) {
+  engine->scheduler.capacity_per_s =
+      std::clamp<int64_t>(std::llround(capacity.iops * static_cast<double>(kOp)), 1, kMaxRate);
+  if (capacity.saturation_depth > 0) {
+    // The search down from where the device was measured costs less than one from below, and a
+    // search that noise misleads must not end where nothing queues any more.
+    core::DepthOptions& depth = engine->scheduler.depth;
+    depth.initial = std::max(depth.initial, capacity.saturation_depth);
+    depth.max = std::max(depth.initial, 2 * capacity.saturation_depth);
+  }
+  engine->cost_model = capacity.model;
 }
 
 }  // namespace weir::app

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "catalog/config.h"
 #include "core/cost_model.h"
+#include "datapath/uring/engine.h"
 #include "device/calibrate.h"
 
 namespace weir::app {
@@ -31,5 +32,9 @@ struct Capacity {
 [[nodiscard]] Result<Capacity> FindCapacity(
     const catalog::Device* device, const std::string& directory, StopSignal* stop,
     const std::function<void(const device::CalibrateProgress&)>& on_progress);
+
+// Capacity, bound on the depth and costs as the engine takes them. The search for the depth starts
+// where the device was measured.
+void PutCapacity(const Capacity& capacity, EngineOptions* engine);
 
 }  // namespace weir::app

@@ -12,7 +12,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "base/text.h"
@@ -32,11 +31,6 @@ std::string OnDisk(const std::string& path) {
   const auto block = device::FindBlockDevice(path);
   if (!block || block->name.empty()) return "";
   return " on " + block->Describe();
-}
-
-std::string ParentOf(const std::string& path) {
-  const std::string parent = std::filesystem::path(path).parent_path().string();
-  return parent.empty() ? "." : parent;
 }
 
 Result<void> CheckSpace(const std::string& directory, int64_t bytes, const std::string& option) {
@@ -172,7 +166,7 @@ Result<BenchFile> BenchFile::OpenExisting(const BenchFileOptions& options, bool 
         "{} has holes: reading those does not reach the device, so the figures are too good",
         path));
   }
-  file.directory_ = ParentOf(path);
+  file.directory_ = DirectoryOf(path);
   file.what_ = fmt::format("{} ({}){}", path, FormatBytes(file.bytes_), OnDisk(path));
   return file;
 }

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <future>
@@ -51,18 +50,10 @@ EngineOptions OptionsFor(const scenario::Scenario& scenario, const Capacity& cap
                          const SessionOptions& options) {
   const int64_t outstanding = MaxOutstanding(scenario.loads);
   EngineOptions engine;
-  engine.scheduler.capacity_per_s =
-      std::clamp<int64_t>(std::llround(capacity.iops * static_cast<double>(kOp)), 1, kMaxRate);
+  PutCapacity(capacity, &engine);
   core::DepthOptions& depth = engine.scheduler.depth;
-  if (capacity.saturation_depth > 0) {
-    // The search down from where the device was measured costs less than one from below, and a
-    // search that noise misleads must not end where nothing queues any more.
-    depth.initial = std::max(depth.initial, capacity.saturation_depth);
-    depth.max = std::max(depth.initial, 2 * capacity.saturation_depth);
-  }
   if (options.max_depth > 0) depth.max = options.max_depth;
   if (options.initial_depth > 0) depth.initial = options.initial_depth;
-  engine.cost_model = capacity.model;
   engine.isolation = options.isolated;
   engine.max_outstanding =
       static_cast<uint32_t>(std::min<int64_t>(outstanding + kSlack, kMaxEngineOutstanding));

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -106,21 +104,14 @@ Result<void> ApplyConfig(const Arguments& arguments, StopSignal* stop,
       });
   progress.Clear();
   if (!capacity) return tl::unexpected(std::move(capacity.error()));
-  core::SchedulerOptions& scheduler = options->engine.scheduler;
-  scheduler.capacity_per_s =
-      std::clamp<int64_t>(std::llround(capacity->iops * static_cast<double>(kOp)), 1, kMaxRate);
-  if (capacity->saturation_depth > 0) {
-    scheduler.depth.initial = std::max(scheduler.depth.initial, capacity->saturation_depth);
-    scheduler.depth.max = std::max(scheduler.depth.initial, 2 * capacity->saturation_depth);
-  }
-  options->engine.cost_model = capacity->model;
+  PutCapacity(*capacity, &options->engine);
+  control->capacity = options->engine.scheduler.capacity_per_s;
   if (device != nullptr) options->fixed_depth = device->fixed_depth;
-  auto nodes = catalog::Resolve(*config, arguments.device, scheduler.capacity_per_s, warnings);
+  auto nodes = catalog::Resolve(*config, arguments.device, control->capacity, warnings);
   if (!nodes) return tl::unexpected(std::move(nodes.error()));
   control->state.file = arguments.config;
   control->state.toml = std::move(*text);
   control->device = arguments.device;
-  control->capacity = scheduler.capacity_per_s;
   return CheckDefaultGroup(arguments, *nodes);
 }
 

@@ -14,6 +14,8 @@
 #include <memory>
 #include <system_error>
 
+#include "base/text.h"
+
 namespace weir::app {
 namespace {
 
@@ -50,11 +52,6 @@ std::filesystem::path Resolved(const std::string& path) {
   return target;
 }
 
-std::string DirectoryOf(const std::filesystem::path& file) {
-  const std::string parent = file.parent_path().string();
-  return parent.empty() ? "." : parent;
-}
-
 // A new file in `directory` with the permissions of any new file. -1 with errno.
 int OpenTemporary(const std::string& directory, std::string* name) {
   for (int i = 0; i < kMaxTemporaryNames; ++i) {
@@ -74,7 +71,7 @@ Result<void> WriteInPlace(const std::string& path, const std::string& text) {
 Result<void> Replace(const std::string& path, const std::filesystem::path& target,
                      const struct stat* old, const std::string& text) {
   std::string temporary;
-  const int fd = OpenTemporary(DirectoryOf(target), &temporary);
+  const int fd = OpenTemporary(DirectoryOf(target.string()), &temporary);
   // In a directory where nothing can be made an existing file may still be written.
   if (fd < 0) return old != nullptr ? WriteInPlace(path, text) : FailOn("create", path, errno);
   File file(::fdopen(fd, "wb"));
@@ -146,7 +143,7 @@ Result<void> CheckWritable(const std::string& path) {
   if (target.filename().empty()) {
     return Fail(ErrorCode::kIo, fmt::format("cannot write {}: it lacks a file name", path), ENOENT);
   }
-  const std::string directory = DirectoryOf(target);
+  const std::string directory = DirectoryOf(target.string());
   struct stat parent {};
   if (::stat(directory.c_str(), &parent) == 0 && !S_ISDIR(parent.st_mode)) {
     return FailOn("write", path, ENOTDIR);

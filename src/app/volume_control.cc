@@ -9,6 +9,7 @@
 #include <future>
 
 #include "app/files.h"
+#include "base/group_token.h"
 #include "control/client.h"
 
 namespace weir::app {
@@ -83,7 +84,7 @@ std::string ControlPrefix(const std::string& mountpoint) {
   const std::string prefix = std::string(control::kSocketDirectory) + "/";
   if (name.empty()) name = "root";
   if (prefix.size() + name.size() > kMostPrefixBytes) {
-    const uint64_t hash = volume::GroupToken(name);
+    const uint64_t hash = GroupToken(name);
     name = name.substr(0, kMostPrefixBytes - prefix.size() - 17) + fmt::format("-{:016x}", hash);
   }
   return prefix + name;

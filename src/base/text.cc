@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <numeric>
 
 namespace weir {
@@ -118,6 +119,11 @@ std::string ClosestMatch(std::string_view word, const std::vector<std::string>& 
     }
   }
   return match;
+}
+
+std::string DirectoryOf(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
 }
 
 std::string JoinNames(const std::vector<std::string>& names, size_t max_items) {

@@ -20,6 +20,9 @@ namespace weir {
 [[nodiscard]] std::string ClosestMatch(std::string_view word,
                                        const std::vector<std::string>& candidates);
 
+// The directory that a path's file is in: "." for a bare name.
+[[nodiscard]] std::string DirectoryOf(const std::string& path);
+
 // "a, b, c" with at most `max_items` items, then "and 7 more".
 [[nodiscard]] std::string JoinNames(const std::vector<std::string>& names, size_t max_items = 12);
 

@@ -9,6 +9,13 @@
 namespace weir {
 namespace {
 
+TEST(Text, DirectoryOfAnyPath) {
+  EXPECT_EQ(DirectoryOf("a"), ".");
+  EXPECT_EQ(DirectoryOf("/a"), "/");
+  EXPECT_EQ(DirectoryOf("a/b/c"), "a/b");
+  EXPECT_EQ(DirectoryOf(""), ".");
+}
+
 TEST(Quote, EscapesWhatWouldBreakALine) {
   EXPECT_EQ(Quote("plain"), "\"plain\"");
   EXPECT_EQ(Quote(""), "\"\"");

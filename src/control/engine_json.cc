@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/group_token.h"
 #include "catalog/config_keys.h"
 #include "scenario/sample.h"
 
@@ -42,12 +43,8 @@ Json ParamsJson(const ResourceParams& params, bool is_unit) {
   return json;
 }
 
-// FNV-1a of the path: as volume::GroupToken, in hexadecimal, since JSON numbers are not exact.
-std::string TokenText(std::string_view path) {
-  uint64_t hash = 0xCBF29CE484222325u;
-  for (const char c : path) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
-  return fmt::format("{:016x}", hash);
-}
+// In hexadecimal, since JSON numbers are not exact.
+std::string TokenText(std::string_view path) { return fmt::format("{:016x}", GroupToken(path)); }
 
 Json TextsJson(const std::vector<std::string>& texts) {
   Json json = Json::array();

@@ -217,8 +217,7 @@ class TemporaryFile {
 };
 
 void SyncDirectory(const std::string& file) {
-  const std::string parent = std::filesystem::path(file).parent_path().string();
-  const int fd = ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int fd = ::open(DirectoryOf(file).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;  // the rename is done; a crash may still show the old profile, whole
   (void)::fsync(fd);
   ::close(fd);

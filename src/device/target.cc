@@ -12,9 +12,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
+#include "base/text.h"
 #include "base/units.h"
 #include "device/block_info.h"
 
@@ -99,8 +99,7 @@ Result<Target> Target::Open(const TargetOptions& options) {
   if (S_ISBLK(st.st_mode)) return OpenBlockDevice(options);
   if (S_ISDIR(st.st_mode)) return OpenScratch(options.path, options);
   if (S_ISREG(st.st_mode)) {
-    const std::string parent = std::filesystem::path(options.path).parent_path().string();
-    return OpenScratch(parent.empty() ? "." : parent, options);
+    return OpenScratch(DirectoryOf(options.path), options);
   }
   return Fail(
       ErrorCode::kInvalidArgument,

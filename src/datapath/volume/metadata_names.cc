@@ -15,7 +15,7 @@ namespace weir::volume {
 
 namespace {
 
-// Of what an operation that gives `name` to something does: the entry it makes.
+// The kernel's form of a device number on this protocol.
 dev_t DeviceOf(uint32_t encoded) {
   return makedev((encoded & 0xfff00) >> 8, (encoded & 0xff) | ((encoded >> 12) & 0xfff00));
 }

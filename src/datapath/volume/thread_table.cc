@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 namespace weir::volume {
@@ -103,12 +104,6 @@ Result<Mapping> Map(const std::string& path, int protection) {
 }
 
 }  // namespace
-
-uint64_t GroupToken(std::string_view path) {
-  uint64_t hash = 0xCBF29CE484222325u;
-  for (const char c : path) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
-  return hash == 0 ? 1 : hash;
-}
 
 // --- Writer --------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
-#include <string_view>
 
+#include "base/group_token.h"
 #include "base/result.h"
 
 namespace weir::volume {
@@ -20,10 +20,6 @@ inline constexpr uint32_t kThreadTableVersion = 1;
 inline constexpr uint32_t kThreadTableSlots = 1u << 16;
 // Slots after the first that are tried; a thread that finds none free is not in the table.
 inline constexpr uint32_t kThreadTableProbes = 32;
-
-// What names a group across processes and restarts: FNV-1a, 64 bit, of its path ("unit/group"),
-// and never 0.
-[[nodiscard]] uint64_t GroupToken(std::string_view path);
 
 // The memory, byte for byte.
 struct ThreadTableSlot {
